@@ -28,7 +28,7 @@ func TestAmountReadsNumbersFromEverySource(t *testing.T) {
 			want := paymentsvc.MustParseAmount(tt.want)
 			require.Equal(t, tt.want, want.String())
 			for name, read := range amountReaders(tt.in) {
-				got := paymentsvc.MustParseAmount("99") // to be overwritten
+				got := paymentsvc.MustParseAmount("99") // overwritten by read
 				require.NoError(t, read(&got), name)
 				require.Equal(t, want, got, name)
 				require.True(t, got.IsSet())
@@ -161,29 +161,6 @@ func TestAmountReadsNullAsUnset(t *testing.T) {
 	}
 }
 
-func TestAmountSharesNoMemory(t *testing.T) {
-	for name, read := range map[string]func(*paymentsvc.Amount, []byte) error{
-		"Scan":          func(a *paymentsvc.Amount, b []byte) error { return a.Scan(b) },
-		"UnmarshalText": (*paymentsvc.Amount).UnmarshalText,
-		"UnmarshalJSON": (*paymentsvc.Amount).UnmarshalJSON,
-	} {
-		for _, text := range []string{"10.50", "1e1", "-0.0"} {
-			source := []byte(text)
-			var got paymentsvc.Amount
-			require.NoError(t, read(&got, source), name)
-			copy(source, "77777")
-			require.Equal(t, paymentsvc.MustParseAmount(text), got, name)
-		}
-	}
-	a := paymentsvc.MustParseAmount("10.50")
-	for _, write := range []func() ([]byte, error){a.MarshalJSON, a.MarshalText} {
-		written, err := write()
-		require.NoError(t, err)
-		copy(written, "77777")
-		require.Equal(t, "10.50", a.String())
-	}
-}
-
 func TestAmountComparesByValue(t *testing.T) {
 	amount := paymentsvc.MustParseAmount
 	assert.True(t, amount("1.0").Equal(amount("1.00")))
@@ -235,53 +212,24 @@ func TestAmountEncodesAsJSONNumber(t *testing.T) {
 	type order struct {
 		Amount   paymentsvc.Amount            `json:"amount"`
 		Left     paymentsvc.Amount            `json:"left,omitzero"`
-		Pointer  *paymentsvc.Amount           `json:"pointer"`
-		List     []paymentsvc.Amount          `json:"list"`
-		ByName   map[string]paymentsvc.Amount `json:"by_name"`
 		ByAmount map[paymentsvc.Amount]string `json:"by_amount"`
 	}
 	amount := paymentsvc.MustParseAmount
-	given := amount("1.10")
-	for _, tt := range []struct {
-		name string
-		in   order
-		want string
-	}{
-		{"nothing set", order{}, `{"amount":null,"pointer":null,"list":null,"by_name":null,"by_amount":null}`},
-		{
-			"everything set",
-			order{
-				amount("10.50"), amount("0.00"), &given,
-				[]paymentsvc.Amount{amount("1"), {}, amount("-1.0")},
-				map[string]paymentsvc.Amount{"a": amount("1.10"), "b": {}},
-				map[paymentsvc.Amount]string{amount("1.0"): "a", amount("1.00"): "b"},
-			},
-			`{"amount":10.50,"left":0.00,"pointer":1.10,"list":[1,null,-1.0],` +
-				`"by_name":{"a":1.10,"b":null},"by_amount":{"1.0":"a","1.00":"b"}}`,
+	for want, in := range map[string]order{
+		`{"amount":null,"by_amount":null}`: {},
+		`{"amount":10.50,"left":0.00,"by_amount":{"1.0":"a","1.00":"b"}}`: {
+			amount("10.50"), amount("0.00"), map[paymentsvc.Amount]string{amount("1.0"): "a", amount("1.00"): "b"},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			data, err := json.Marshal(tt.in)
-			require.NoError(t, err)
-			require.Equal(t, tt.want, string(data))
-			var got order
-			require.NoError(t, json.Unmarshal(data, &got))
-			require.Equal(t, tt.in, got)
-		})
+		data, err := json.Marshal(in)
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+		var got order
+		require.NoError(t, json.Unmarshal(data, &got))
+		require.Equal(t, in, got)
 	}
-
-	var got order
-	require.NoError(
-		t, json.Unmarshal([]byte(`{"amount": "10.50" , "list":[ 1e2, "\u0031" ],"by_amount":{"1e1":"a"}}`), &got),
-	)
-	require.Equal(t, order{
-		Amount:   amount("10.50"),
-		List:     []paymentsvc.Amount{amount("100"), amount("1")},
-		ByAmount: map[paymentsvc.Amount]string{amount("10"): "a"},
-	}, got)
 	for _, data := range []string{
-		`{"amount":"` + pan + `x"}`, `{"amount":{"a":` + pan + `}}`, `{"list":["` + pan + `x"]}`,
-		`{"by_amount":{"` + pan + `x":"a"}}`,
+		`{"amount":"` + pan + `x"}`, `{"amount":{"a":` + pan + `}}`, `{"by_amount":{"` + pan + `x":"a"}}`,
 	} {
 		err := json.Unmarshal([]byte(data), &order{})
 		require.ErrorIs(t, err, decimal.ErrSyntax)

@@ -21,13 +21,14 @@ var (
 	// ErrSensitive is returned when encoding/json encodes a [PaymentRequest] or a [PayoutRequest]: it may contain card
 	// data, and loggers use encoding/json. To store a request or to queue it, use its JSON method.
 	ErrSensitive = errors.New("a request may hold card data: use its JSON method to store it")
-	// ErrUnexpectedResponse is a response without the form that the document specifies for the endpoint: one JSON object
-	// with the endpoint's fields. Its bytes are in [Error].Body.
+	// ErrUnexpectedResponse is a response without the form that the document specifies for the endpoint: one JSON
+	// object with the endpoint's fields. Its bytes are in [Error].Body.
 	ErrUnexpectedResponse = errors.New("unexpected response")
 	// ErrResponseTooLarge is a response larger than [Config].MaxResponseBytes, decompressed.
 	ErrResponseTooLarge = transport.ErrTooLarge
-	// ErrUnauthorized is a response with HTTP status 401 or 403, with any [Outcome]. Raise an alert, and fix the key, the
-	// [Scheme] or the clock. A proxy may have sent the response after a payment, so retry only if [SafeToRetry] is true.
+	// ErrUnauthorized is a response with HTTP status 401 or 403, with any [Outcome]. Raise an alert, and fix the key,
+	// the [Scheme] or the clock. A proxy may have sent the response after a payment, so retry only if [SafeToRetry] is
+	// true.
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrRateLimited is a response with HTTP status 429, with any [Outcome]. Retry only if [SafeToRetry] is true, after
 	// [Error.RetryAfter].
@@ -35,11 +36,11 @@ var (
 
 	// ErrMissingHeader is a notification without a timestamp or signature header.
 	ErrMissingHeader = errors.New("missing header")
-	// ErrMalformedHeader is a notification with an empty or duplicated timestamp or signature header, or with a timestamp
-	// other than Unix seconds in digits.
+	// ErrMalformedHeader is a notification with an empty or duplicated timestamp or signature header, or with a
+	// timestamp other than Unix seconds in digits.
 	ErrMalformedHeader = errors.New("malformed header")
-	// ErrSignatureMismatch is a notification with a signature that does not match any secret. The notification is forged
-	// or altered, or the [Scheme] or the secret is wrong.
+	// ErrSignatureMismatch is a notification with a signature that does not match any secret. The notification is
+	// forged or altered, or the [Scheme] or the secret is wrong.
 	ErrSignatureMismatch = errors.New("signature mismatch")
 	// ErrTimestampTooOld is a notification with a correct signature, older than [WebhookConfig].Tolerance.
 	ErrTimestampTooOld = errors.New("timestamp too old")
@@ -71,10 +72,11 @@ type Error struct {
 	Attempts int
 	// HTTPStatus is the status of the last response, 0 without a response.
 	HTTPStatus int
-	// OrderID is the order_id of the last response, "" without one. Reconcile an unknown payout that has an OrderID with
-	// [Client.StatusPayout].
+	// OrderID is the order_id of the last response, "" without one. Reconcile an unknown payout that has an OrderID
+	// with [Client.StatusPayout].
 	OrderID string
-	// Header is the header of that response, nil without a response. It may repeat the request: think before you log it.
+	// Header is the header of that response, nil without a response. It may repeat the request: think before you log
+	// it.
 	Header http.Header
 	// Body has the bytes of that response that arrived, at most [Config.MaxResponseBytes]. They may repeat the request:
 	// think before you log them.
@@ -217,8 +219,8 @@ const (
 
 // ServiceError is an error of the service, as an [ErrorDecoder] found it.
 type ServiceError struct {
-	// Code and Message are texts of the response, "" if it has none. Their values are not specified (section 7). They may
-	// repeat the request: think before you log them.
+	// Code and Message are texts of the response, "" if it has none. Their values are not specified (section 7). They
+	// may repeat the request: think before you log them.
 	Code, Message string
 	// Effect reports whether an operation may exist. In its zero value, the HTTP status decides.
 	Effect Effect

@@ -17,14 +17,14 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestErrorTextSaysWhetherMoneyMayHaveMoved(t *testing.T) {
+func TestErrorTextStatesOutcome(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  paymentsvc.Error
 		want string
 	}{
-		{"unknown start", paymentsvc.Error{Endpoint: "init_payout", Attempts: 1, HTTPStatus: 502, Err: io.ErrUnexpectedEOF},
-			"paymentsvc: init_payout: outcome unknown, the request may have been carried out: HTTP 502: unexpected EOF"},
+		{"unknown start", paymentsvc.Error{Endpoint: "init_payout", Attempts: 1, HTTPStatus: 502, Err: io.EOF},
+			"paymentsvc: init_payout: outcome unknown, the request may have been carried out: HTTP 502: EOF"},
 		{"unknown read", paymentsvc.Error{Endpoint: "get_balance", Attempts: 3, Err: io.ErrUnexpectedEOF},
 			"paymentsvc: get_balance: unexpected EOF (after 3 attempts)"},
 		{"not sent", paymentsvc.Error{Endpoint: "init_payment/card", Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF},
@@ -49,16 +49,17 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		status int
-		date   time.Duration // of the service's clock, less the local one
-		waits  time.Duration // before the request leaves, for a connection or a rate limiter
+		date   time.Duration // difference between the service's and the local clock
+		waits  time.Duration // for a connection or a rate limiter
 		want   string
 	}{
 		{"the clock is right", 401, 0, 0, "unauthorized%s; the timestamp was 0s old when the answer came"},
-		{"the clock is behind", 401, 90 * time.Second, 0, "unauthorized%s; the timestamp was 0s old when the answer came" +
-			"; the local clock is 1m30s behind the service's"},
+		{"the clock is behind", 401, 90 * time.Second, 0, "unauthorized%s; " +
+			"the timestamp was 0s old when the answer came; the local clock is 1m30s behind the service's"},
 		{"the clock is ahead", 403, -time.Hour, 0, "forbidden%s; the timestamp was 0s old when the answer came" +
 			"; the local clock is 1h0m0s ahead of the service's"},
-		{"the request left late", 401, 0, 20 * time.Second, "unauthorized%s; the timestamp was 20s old when the answer came"},
+		{"the request left late", 401, 0, 20 * time.Second, "unauthorized%s; " +
+			"the timestamp was 20s old when the answer came"},
 		{"not about a signature", 404, 0, 0, "not found%s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -83,7 +84,10 @@ func TestErrorFields(t *testing.T) {
 		want                      *found
 	}{
 		{"flat", "code", "message", `{"code":"E1","message":"no"}`, &found{Code: "E1", Message: "no"}},
-		{"nested", "error.code", "error.text", `{"error":{"code":"E1","text":"no"}}`, &found{Code: "E1", Message: "no"}},
+		{
+			"nested", "error.code", "error.text", `{"error":{"code":"E1","text":"no"}}`,
+			&found{Code: "E1", Message: "no"},
+		},
 		{"three deep", "a.b.c", "", `{"a":{"b":{"c":7}}}`, &found{Code: "7"}},
 		{"a number keeps its text", "code", "message", `{"code":1.50}`, &found{Code: "1.50"}},
 		{
@@ -96,34 +100,23 @@ func TestErrorFields(t *testing.T) {
 		{"true", "error", "", `{"error":true}`, &found{Code: "true"}},
 		{"escapes are read", "code", "", `{"code":"\u0041"}`, &found{Code: "A"}},
 		{"a byte order mark", "code", "", "\ufeff" + `{"code":"A"}`, &found{Code: "A"}},
-		{"a second code that is not empty", "code", "", `{"code":0,"code":"A"}`, &found{Code: "A"}},
-		{"two zeros are a code", "code", "", `{"code":"00"}`, &found{Code: "00"}},
 
 		{"a message alone", "code", "message", `{"message":"no"}`, nil},
 		{"a message beside an empty code", "code", "message", `{"code":0,"message":"OK"}`, nil},
 		{"an empty message alone, where no code is named", "", "message", `{"message":""}`, nil},
 		{"zero", "code", "message", `{"code":0}`, nil},
-		{"zero with decimals", "code", "message", `{"code":-0.00e5}`, nil},
-		{"zero as text", "code", "message", `{"code":"0"}`, nil},
-		{"empty text", "code", "message", `{"code":""}`, nil},
-		{"false", "code", "message", `{"code":false}`, nil},
-		{"an empty object", "code", "message", `{"code":{ }}`, nil},
-		{"an empty list", "code", "message", `{"code":[]}`, nil},
 		{"both absent", "code", "message", `{"order_id":"1"}`, nil},
-		{"both null", "code", "message", `{"code":null,"message":null}`, nil},
 		{"the way there is null", "error.code", "error.message", `{"error":null}`, nil},
 		{"the way there is text", "error.code", "error.message", `{"error":"x"}`, nil},
-		{"another letter case", "code", "message", `{"Code":"E1"}`, nil},
 		{"no field is named", "", "", `{"":"E1"}`, nil},
 		{"a name that ends in a dot", "code.", "", `{"code":{"":"E1"}}`, nil},
 		{"no JSON", "code", "message", `<html>`, nil},
 		{"half of it", "code", "message", `{"code":"E1"`, nil},
-		{"two values", "code", "message", `{"code":"E1"}{}`, nil},
-		{"a list", "code", "message", `[{"code":"E1"}]`, nil},
 		{"nothing", "code", "message", ``, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, paymentsvc.ErrorFields(test.code, test.message)(http.StatusOK, []byte(test.body)))
+			decode := paymentsvc.ErrorFields(test.code, test.message)
+			assert.Equal(t, test.want, decode(http.StatusOK, []byte(test.body)))
 		})
 	}
 }
@@ -147,12 +140,6 @@ func TestErrorRetryAfter(t *testing.T) {
 		{"a date, by the service's clock", http.Header{
 			"Retry-After": {date.Add(time.Minute).Format(http.TimeFormat)}, "Date": {date.Format(http.TimeFormat)},
 		}, time.Minute},
-		{
-			"a date that has passed",
-			http.Header{"Retry-After": {date.Format(http.TimeFormat)}, "Date": {date.Add(1).Format(http.TimeFormat)}}, 0,
-		},
-		{"zero", http.Header{"Retry-After": {"0"}}, 0},
-		{"nonsense", http.Header{"Retry-After": {"soon"}}, 0},
 		{"no header", nil, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -161,11 +148,6 @@ func TestErrorRetryAfter(t *testing.T) {
 			assert.Equal(t, test.want > 0, ok)
 		})
 	}
-	t.Run("a date without any clock to measure it by", func(t *testing.T) {
-		e := paymentsvc.Error{Header: http.Header{"Retry-After": {date.Format(http.TimeFormat)}}}
-		_, ok := e.RetryAfter()
-		assert.False(t, ok)
-	})
 }
 
 func TestErrorClockSkew(t *testing.T) {
@@ -187,7 +169,13 @@ func TestErrorClockSkew(t *testing.T) {
 			assert.Equal(t, test.known, known)
 		}
 	})
-	t.Run("and nothing without an answer", func(t *testing.T) {
+	t.Run("unknown for nil", func(t *testing.T) {
+		_, known := (*paymentsvc.Error)(nil).ClockSkew()
+		assert.False(t, known)
+		_, known = (*paymentsvc.Error)(nil).RetryAfter()
+		assert.False(t, known)
+	})
+	t.Run("unknown without a response", func(t *testing.T) {
 		_, err := pay(t.Context(), newClient(t, refusingPort(t)))
 		var e *paymentsvc.Error
 		require.ErrorAs(t, err, &e)

@@ -249,7 +249,9 @@ func ExampleSafeToRetry() {
 	)
 	start("too-soon")
 
-	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"))
+	service.Fault(
+		paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"),
+	)
 	start("over-the-limit")
 
 	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Cut(10))

@@ -39,7 +39,7 @@ const (
 	testBase                      = "/base/v1" // an address with a path, so that no test passes by accident
 )
 
-// testScheme is these tests' choice; the document shows none.
+// testScheme is the choice of these tests. The document does not specify a scheme.
 func testScheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.Body),
@@ -54,7 +54,7 @@ func testSigner(t testing.TB) *paymentsvc.HMACSigner {
 	return signer
 }
 
-// quick is a retry policy that waits next to nothing.
+// quick returns a retry policy with short waits.
 func quick() paymentsvc.Retry {
 	return paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond}
 }
@@ -68,7 +68,7 @@ func testConfig(t testing.TB, base string) paymentsvc.Config {
 	}
 }
 
-// newClient returns a client for the service at base, changed by options, whose connections end with the test.
+// newClient returns a client for the service at base, with options applied. Its connections close after the test.
 func newClient(t testing.TB, base string, options ...func(*paymentsvc.Config)) *paymentsvc.Client {
 	t.Helper()
 	cfg := testConfig(t, base)
@@ -81,7 +81,7 @@ func newClient(t testing.TB, base string, options ...func(*paymentsvc.Config)) *
 	return client
 }
 
-// over makes the client send through rt.
+// over sets the transport.
 func over(rt http.RoundTripper) func(*paymentsvc.Config) {
 	return func(cfg *paymentsvc.Config) { cfg.HTTPClient = &http.Client{Transport: rt} }
 }
@@ -90,7 +90,7 @@ func signedBy(signer paymentsvc.Signer) func(*paymentsvc.Config) {
 	return func(cfg *paymentsvc.Config) { cfg.Signer = signer }
 }
 
-// meddling signs after change has changed the request.
+// meddling wraps the signer and changes the request before it signs.
 func meddling(change func(*http.Request)) func(*paymentsvc.Config) {
 	return func(cfg *paymentsvc.Config) {
 		signer := cfg.Signer
@@ -105,14 +105,14 @@ func decoding(decode paymentsvc.ErrorDecoder) func(*paymentsvc.Config) {
 	return func(cfg *paymentsvc.Config) { cfg.DecodeError = decode }
 }
 
-// attempts sets how often a call is tried.
+// attempts limits the attempts of a call.
 func attempts(n int) func(*paymentsvc.Config) {
 	return func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = n }
 }
 
 func trusted(cfg *paymentsvc.Config) { cfg.TrustTransport = true }
 
-// onEach returns a Config.OnAttempt from a function of the attempt alone.
+// onEach adapts a function to Config.OnAttempt.
 func onEach(f func(paymentsvc.Attempt)) func(context.Context, paymentsvc.Attempt) {
 	return func(_ context.Context, a paymentsvc.Attempt) { f(a) }
 }
@@ -122,23 +122,25 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// canned is an answer for a roundTripFunc to return.
+// canned returns a response.
 func canned(status int, header http.Header, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1,
 	}
 }
 
-// answers makes every request get one canned answer.
+// answers makes the transport return the same response to every request.
 func answers(status int, header http.Header, body string) func(*paymentsvc.Config) {
-	return over(roundTripFunc(func(*http.Request) (*http.Response, error) { return canned(status, header, body), nil }))
+	return over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+		return canned(status, header, body), nil
+	}))
 }
 
 func pay(ctx context.Context, c *paymentsvc.Client) (any, error) {
 	return nilOr(c.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentRequest()))
 }
 
-// nilOr makes a nil *T a nil any, so that a test sees whether a failed call returned a response.
+// nilOr converts a nil *T to a nil any, so assert.Nil detects a response.
 func nilOr[T any](v *T, err error) (any, error) {
 	if v == nil {
 		return nil, err
@@ -158,7 +160,7 @@ func failed(t testing.TB, response any, err error, outcome paymentsvc.Outcome) *
 	return e
 }
 
-// pan is what may be given in place of an amount by mistake, and must not be in an error.
+// pan is a card number in place of an amount. Errors must not contain it.
 const pan = "4111111111111111"
 
 const canary = "CANARY-4000056655665556"
@@ -175,7 +177,7 @@ func canaryPayout() paymentsvc.PayoutRequest {
 	return paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), UserData: "u", Destination: canary}
 }
 
-// operation is one of the seven endpoints with a request that is valid and an answer that is whole.
+// operation describes an endpoint with a valid request and a complete response.
 type operation struct {
 	name   string // in the document
 	path   string
@@ -185,7 +187,7 @@ type operation struct {
 	answer string
 }
 
-// operations are all seven, in the document's order.
+// operations has the seven endpoints in the document's order.
 var operations = []operation{
 	{
 		name: "init_payment", path: "init_payment/card", starts: true,
@@ -200,15 +202,17 @@ var operations = []operation{
 		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"}))
 		},
-		sent:   `{"order_id":"o-1","partner_id":11,"project_id":22}`,
-		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1","order_id":"o-1"}`,
+		sent: `{"order_id":"o-1","partner_id":11,"project_id":22}`,
+		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1",` +
+			`"order_id":"o-1"}`,
 	},
 	{
 		name: "init_payout", path: "init_payout", starts: true,
 		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.InitPayout(t.Context(), payoutRequest()))
 		},
-		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`,
+		sent: `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111",` +
+			`"user_data":"payout-1"}`,
 		answer: payoutAnswer,
 	},
 	{
@@ -260,14 +264,14 @@ func payoutRequest() paymentsvc.PayoutRequest {
 	}
 }
 
-// request is what a service received.
+// request is a request received by a service.
 type request struct {
 	Path   string
 	Header http.Header
 	Body   string
 }
 
-// service is a server that rejects what the document forbids, records its requests, and replies as it is told.
+// service is a server that validates and records its requests.
 type service struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -306,7 +310,7 @@ func (s *service) received() []request {
 	return append([]request(nil), s.requests...)
 }
 
-// newService answers every request with answer.
+// newService starts a service with the given handler.
 func newService(t testing.TB, answer http.HandlerFunc) *service {
 	t.Helper()
 	s := &service{}
@@ -315,7 +319,7 @@ func newService(t testing.TB, answer http.HandlerFunc) *service {
 	return s
 }
 
-// newServer serves h and returns its address.
+// newServer starts a server for h and returns its address.
 func newServer(t testing.TB, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -323,7 +327,7 @@ func newServer(t testing.TB, h http.Handler) string {
 	return s.URL
 }
 
-// answering answers every request with one status and body.
+// answering returns a handler with a fixed status and body.
 func answering(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -331,7 +335,7 @@ func answering(status int, body string) http.HandlerFunc {
 	}
 }
 
-// refusingPort is an address of this machine at which nothing listens.
+// refusingPort returns the address of a closed port.
 func refusingPort(t testing.TB) string {
 	t.Helper()
 	s := httptest.NewServer(http.NotFoundHandler())
@@ -339,7 +343,7 @@ func refusingPort(t testing.TB) string {
 	return s.URL
 }
 
-// rawServer takes whole HTTP/1.1 requests off TCP connections, counts them, and leaves the rest to behave.
+// rawServer is a TCP server that counts complete HTTP/1.1 requests.
 type rawServer struct {
 	net.Listener
 	taken atomic.Int32
@@ -349,7 +353,7 @@ type rawServer struct {
 
 func (s *rawServer) base() string { return "http://" + s.Addr().String() + testBase }
 
-// serve runs handle for every connection and closes it afterwards.
+// serve calls handle for every connection and then closes the connection.
 func (s *rawServer) serve(handle func(*net.TCPConn)) {
 	s.conns.Go(func() {
 		for {
@@ -366,7 +370,7 @@ func (s *rawServer) serve(handle func(*net.TCPConn)) {
 	})
 }
 
-// newRawServer calls behave after each request of a connection; the connection is closed once it returns false.
+// newRawServer calls behave after each request, and closes the connection after behave returns false.
 func newRawServer(t testing.TB, behave func(conn *net.TCPConn, nth int) (goOn bool)) *rawServer {
 	t.Helper()
 	s := newListener(t)
@@ -402,7 +406,12 @@ func newListener(t testing.TB) *rawServer {
 
 func write(conn net.Conn, text string) { _, _ = io.WriteString(conn, text) }
 
-// tap is a server that keeps every byte which reaches it, as it came, and answers a payment.
+// okResponse returns a response with status 200 as text.
+func okResponse(body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// tap is a server that records the bytes received and responds with a payment.
 type tap struct {
 	*rawServer
 	mu    sync.Mutex
@@ -415,14 +424,14 @@ func (w *tap) Write(p []byte) (int, error) {
 	return w.bytes.Write(p)
 }
 
-// received returns all bytes so far.
+// received returns the bytes so far.
 func (w *tap) received() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bytes.String()
 }
 
-// head splits the one request that came into its first line and the names of its headers.
+// head returns the request line and the sorted header names of the only request.
 func (w *tap) head(t testing.TB) (requestLine string, names []string) {
 	t.Helper()
 	head, _, found := strings.Cut(w.received(), "\r\n\r\n")
@@ -450,14 +459,13 @@ func newTap(t testing.TB) *tap {
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
-			write(conn, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(paymentAnswer), paymentAnswer))
+			write(conn, okResponse(paymentAnswer))
 		}
 	})
 	return w
 }
 
-// piped is a transport whose connections are pipes to serve, so that a bubble of testing/synctest knows when nothing
-// but time can go on: no test waits, and none is short of patience on a busy machine.
+// piped returns a transport with in-memory connections to serve, so tests can use the fake clock of testing/synctest.
 func piped(t testing.TB, serve func(conn net.Conn)) *http.Transport {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -471,7 +479,7 @@ func piped(t testing.TB, serve func(conn net.Conn)) *http.Transport {
 	return transport
 }
 
-// stalling is a transport to a service that takes whole requests, answers with text and then says nothing more.
+// stalling returns a transport to a service that receives a complete request, sends text and then stalls.
 func stalling(t testing.TB, text string) (transport *http.Transport, taken *atomic.Int32) {
 	taken = new(atomic.Int32)
 	return piped(t, func(conn net.Conn) {
@@ -483,7 +491,7 @@ func stalling(t testing.TB, text string) (transport *http.Transport, taken *atom
 			taken.Add(1)
 		}
 		write(conn, text)
-		_, _ = io.Copy(io.Discard, conn) // until the client leaves
+		_, _ = io.Copy(io.Discard, conn) // until the client disconnects
 	}), taken
 }
 
@@ -492,7 +500,7 @@ type encodingFunc func(dst, src []byte) []byte
 func (f encodingFunc) AppendEncode(dst, src []byte) []byte { return f(dst, src) }
 
 const (
-	hookNow                          = 1_700_000_000 // what these tests' clock shows
+	hookNow                          = 1_700_000_000 // the clock of these tests
 	hookTolerance                    = 5 * time.Minute
 	hookOther      paymentsvc.Secret = "another-project-secret-key"
 	hookBodyLimit                    = 64 << 10
@@ -502,7 +510,7 @@ const (
 		`"status_code":20,"amount":10.50,"user_data":"order-1"}`
 )
 
-// hookScheme is these tests' choice; the document shows none. It is what plainSignature makes.
+// hookScheme is the scheme of plainSignature. The document does not specify a scheme.
 func hookScheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
@@ -510,14 +518,14 @@ func hookScheme() paymentsvc.Scheme {
 	}
 }
 
-// plainSignature is hookScheme's signature, made without this module.
+// plainSignature computes a signature of hookScheme with the standard library.
 func plainSignature(secret paymentsvc.Secret, timestamp, body string) string {
 	mac := hmac.New(sha256.New, []byte(string(secret)))
 	_, _ = io.WriteString(mac, timestamp+"\n"+body)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// hookHeader signs a body with testSecret under hookScheme.
+// hookHeader returns the headers of a body signed with testSecret.
 func hookHeader(timestamp, body string) http.Header {
 	return http.Header{
 		"Timestamp": {timestamp},
@@ -525,7 +533,7 @@ func hookHeader(timestamp, body string) http.Header {
 	}
 }
 
-// newHook returns a Webhook of hookScheme and testSecret whose clock shows hookNow, changed by options.
+// newHook returns a Webhook for hookScheme and testSecret at the time hookNow, with options applied.
 func newHook(t testing.TB, options ...func(*paymentsvc.WebhookConfig)) *paymentsvc.Webhook {
 	t.Helper()
 	c := paymentsvc.WebhookConfig{
@@ -552,21 +560,21 @@ func withScheme(s paymentsvc.Scheme) func(*paymentsvc.WebhookConfig) {
 	return func(c *paymentsvc.WebhookConfig) { c.Scheme = s }
 }
 
-// hookRequest is a request as a server has read it, with the header for the body that hookHeader makes.
+// hookRequest returns a signed server request.
 func hookRequest(body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/notifications", strings.NewReader(body))
 	r.Header = hookHeader(hookClockShown, body)
 	return r
 }
 
-// answerOf is what h answers to r.
+// answerOf returns the response of h to r.
 func answerOf(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
 }
 
-// neverCalled is a function for a Handler that must reject.
+// neverCalled returns a function for a Handler. The function fails the test.
 func neverCalled(t testing.TB) func(context.Context, *paymentsvc.Notification) error {
 	return func(context.Context, *paymentsvc.Notification) error {
 		assert.Fail(t, "the function was called")
@@ -576,7 +584,7 @@ func neverCalled(t testing.TB) func(context.Context, *paymentsvc.Notification) e
 
 func accept(context.Context, *paymentsvc.Notification) error { return nil }
 
-// isOnly asserts that of all the sentinels err is want and nothing else, so that no fault is taken for another.
+// isOnly asserts that err matches want and no other sentinel.
 func isOnly(t testing.TB, err, want error) {
 	t.Helper()
 	for _, sentinel := range []error{

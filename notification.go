@@ -154,8 +154,8 @@ func (e NotificationError) MarshalBinary() ([]byte, error) { return []byte(e.Err
 // a header.
 func isContentCoding(coding string) bool {
 	switch strings.TrimSpace(coding) {
-	case "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity", "pack200-gzip", "x-compress",
-		"x-gzip", "zstd":
+	case "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity", "pack200-gzip",
+		"x-compress", "x-gzip", "zstd":
 		return true
 	}
 	return false

@@ -3,7 +3,6 @@ package paymentsvc_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// withMember is hookBody with the JSON value of one member replaced, and without the member if there is no value.
+// withMember returns hookBody with another JSON value of a member, or without the member if value is "".
 func withMember(name, value string) string {
 	var members []string
 	for _, member := range hookMembers {
@@ -28,13 +27,13 @@ func withMember(name, value string) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// hookMembers are hookBody's.
+// hookMembers has the members of hookBody.
 var hookMembers = [][2]string{
 	{"event", `"payment.status_changed"`}, {"order_id", `"o-1"`}, {"status", "2"},
 	{"status_description", `"SUCCESS"`}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", `"order-1"`},
 }
 
-// parsed is a notification as the webhook reads it.
+// parsed returns the notification in a signed body.
 func parsed(t testing.TB, body string) *paymentsvc.Notification {
 	t.Helper()
 	n, err := newHook(t).Parse(hookHeader(hookClockShown, body), []byte(body))
@@ -44,96 +43,39 @@ func parsed(t testing.TB, body string) *paymentsvc.Notification {
 
 func TestNotificationAcceptsUnknownValuesAndFields(t *testing.T) {
 	require.Equal(t, hookBody, withMember("", ""), "the members are hookBody's")
-	type read struct {
-		event    paymentsvc.EventType
-		status   paymentsvc.StatusName
-		userData string
-		known    bool
-		final    bool
-	}
-	usual := read{paymentsvc.EventPaymentStatusChanged, paymentsvc.StatusSuccess, "order-1", true, true}
-	with := func(change func(*read)) read {
-		r := usual
-		change(&r)
-		return r
-	}
 	for _, test := range []struct {
-		name, body string
-		want       read
+		member, value string
+		known, final  bool
 	}{
-		{
-			"the payout's event", withMember("event", `"payout.status_changed"`),
-			with(func(r *read) { r.event = paymentsvc.EventPayoutStatusChanged }),
-		},
-		{
-			"the refund's event", withMember("event", `"refund.status_changed"`),
-			with(func(r *read) { r.event = paymentsvc.EventRefundStatusChanged }),
-		},
-		{
-			"an unknown event", withMember("event", `"chargeback.opened"`),
-			with(func(r *read) { r.event, r.known = "chargeback.opened", false }),
-		},
-		{
-			"an event in other case is unknown", withMember("event", `"Payment.Status_Changed"`),
-			with(func(r *read) { r.event, r.known = "Payment.Status_Changed", false }),
-		},
-		{
-			"PENDING", withMember("status_description", `"PENDING"`),
-			with(func(r *read) { r.status, r.final = paymentsvc.StatusPending, false }),
-		},
-		{
-			"FAILURE", withMember("status_description", `"FAILURE"`),
-			with(func(r *read) { r.status = paymentsvc.StatusFailure }),
-		},
-		{
-			"an unknown status", withMember("status_description", `"HELD"`),
-			with(func(r *read) { r.status, r.final, r.known = "HELD", false, false }),
-		},
-		{
-			"a status in other case is unknown", withMember("status_description", `"Success"`),
-			with(func(r *read) { r.status, r.final, r.known = "Success", false, false }),
-		},
-		{"a status as encoders of floats write it", withMember("status", "2.0"), usual},
-		{"a status_code with an exponent", withMember("status_code", "2e1"), usual},
-		{"numbers as text", strings.NewReplacer(`:2,`, `:"2",`, `:20,`, `:"020",`).Replace(hookBody), usual},
-		{"no user_data", withMember("user_data", ""), with(func(r *read) { r.userData = "" })},
-		{"a user_data that is null", withMember("user_data", "null"), with(func(r *read) { r.userData = "" })},
-		{"a user_data that is empty", withMember("user_data", `""`), with(func(r *read) { r.userData = "" })},
-		{
-			"added fields", strings.Replace(hookBody, "{", `{"a":1,"b":{"event":"x"},"c":[{"order_id":"x"}],"d":null,`, 1),
-			usual,
-		},
-		{"an added field twice", strings.Replace(hookBody, "{", `{"a":1,"a":2,`, 1), usual},
-		{
-			"an added field with a known one's name in it",
-			strings.Replace(hookBody, "{", `{"order_id_2":"x","xevent":"x","eventx":1,`, 1), usual,
-		},
-		{
-			"another order of fields",
-			`{"user_data":"order-1","amount":10.50,"status_code":20,"status_description":"SUCCESS","status":2,` +
-				`"order_id":"o-1","event":"payment.status_changed"}`,
-			usual,
-		},
-		{"white space", " \t\r\n" + strings.ReplaceAll(hookBody, ",", " ,\n\t") + "\r\n", usual},
-		{"escapes", withMember("order_id", `"\u006f\u002d1"`), usual},
-		{"an escaped name", strings.Replace(hookBody, `"order_id"`, `"\u006frder_id"`, 1), usual},
-		{
-			"text beyond ASCII", withMember("user_data", `"заказ-1 \ud83d\ude00"`),
-			with(func(r *read) { r.userData = "заказ-1 😀" }),
-		},
+		{"event", "payout.status_changed", true, true},
+		{"event", "refund.status_changed", true, true},
+		{"event", "chargeback.opened", false, true},
+		{"event", "Payment.Status_Changed", false, true},
+		{"status_description", "PENDING", true, false},
+		{"status_description", "FAILURE", true, true},
+		{"status_description", "HELD", false, false},
+		{"status_description", "Success", false, false},
+		{"user_data", "", true, true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			n, err := newHook(t).Parse(hookHeader(hookClockShown, test.body), []byte(test.body))
-			require.NoError(t, err)
-			known := n.Event.Known() && n.StatusDescription.Known()
-			assert.Equal(t, test.want, read{n.Event, n.StatusDescription, n.UserData, known, n.StatusDescription.Final()})
-			assert.Equal(t, "o-1", n.OrderID)
-			assert.Equal(t, test.body, string(n.Raw))
-		})
+		n := parsed(t, withMember(test.member, strconv.Quote(test.value)))
+		read := map[string]string{
+			"event": string(n.Event), "status_description": string(n.StatusDescription), "user_data": n.UserData,
+		}
+		assert.Equal(t, test.value, read[test.member])
+		assert.Equal(t, test.known, n.Event.Known() && n.StatusDescription.Known(), test.value)
+		assert.Equal(t, test.final, n.StatusDescription.Final(), test.value)
+	}
+	for _, body := range []string{
+		withMember("user_data", ""), withMember("user_data", "null"),
+		strings.Replace(hookBody, "{", `{"a":1,"b":{"event":"x"},"c":[{"order_id":"x"}],"d":null,`, 1),
+	} {
+		n := parsed(t, body)
+		assert.Equal(t, "o-1", n.OrderID)
+		assert.Equal(t, body, string(n.Raw))
 	}
 }
 
-// notificationFault is a signed body that is not what section 6 shows.
+// notificationFault is a signed body that section 6 does not allow. The error names field.
 type notificationFault struct{ name, body, field string }
 
 func notificationFaults() []notificationFault {
@@ -141,80 +83,48 @@ func notificationFaults() []notificationFault {
 		{"not JSON", "event=payment", ""},
 		{"half an object", hookBody[:len(hookBody)/2], ""},
 		{"an array", "[" + hookBody + "]", ""},
-		{"a text", strconv.Quote(hookBody), ""},
 		{"null", "null", ""},
 		{"white space", " \n", ""},
-		{"a second object", hookBody + hookBody, ""},
-		{"a second object on the next line", hookBody + "\n" + hookBody, ""},
-		{"a second value", hookBody + " 1", ""},
-		{"a stray bracket", hookBody + "}", ""},
-		{"letters behind", hookBody + "x", ""},
+		{"a second object", hookBody + "\n" + hookBody, ""},
 		{"a zero byte behind", hookBody + "\x00", ""},
 		{"a byte order mark", "\ufeff" + hookBody, ""},
-		{"a comma at the end", strings.Replace(hookBody, "}", ",}", 1), ""},
 		{"an object with nothing in it", "{}", "event"},
-		{"an event and nothing else", `{"event":"payment.status_changed"}`, "order_id"},
 		{"decimals in status", withMember("status", "2.5"), "status"},
-		{"an exponent in status", withMember("status", "2e-1"), "status"},
-		{"a status of more than 64 bits", withMember("status", "9223372036854775808"), "status"},
 		{"a status_code of more than 64 bits", withMember("status_code", "-9223372036854775809"), "status_code"},
-		{"an amount of 65 digits", withMember("amount", strings.Repeat("9", 65)), "amount"},
 		{"an amount with a huge exponent", withMember("amount", "1e1000000000"), "amount"},
-		{"an amount with a sign before it", withMember("amount", `"+1"`), "amount"},
-		{"an amount with a comma", withMember("amount", `"10,50"`), "amount"},
-		{"an amount with a space", withMember("amount", `" 10.50"`), "amount"},
-		{"an amount with a currency", withMember("amount", `"10.50 EUR"`), "amount"},
-		{"an amount that is no number", withMember("amount", `"NaN"`), "amount"},
-		{"an amount in quotes in quotes", withMember("amount", `"\"1\""`), "amount"},
-		{"an amount in words", withMember("amount", `"null"`), "amount"},
 		{"an event that is not UTF-8", withMember("event", "\"a\xff\""), "event"},
 		{"an order_id that is not UTF-8", withMember("order_id", "\"a\xff\""), "order_id"},
 		{
-			"an order_id that stands twice, once escaped", strings.Replace(hookBody, "{", `{"order\u005fid":"o-2",`, 1),
-			"order_id",
+			"an order_id twice, once escaped", strings.Replace(hookBody, "{", `{"order\u005fid":"o-2",`, 1), "order_id",
 		},
 		{"an event in letters that fold to it", strings.Replace(hookBody, "{", `{"\u017ftatus":1,`, 1), "status"},
 	}
-	wrong := map[string][]string{
-		"text":    {"1", "true", "{}", "[]", `["o-1"]`},
-		"integer": {`"2.0"`, `"+2"`, `" 2"`, `"9223372036854775808"`, `"\u0661"`, "true", "{}", "[]", "2.5", `""`},
-		"amount":  {"true", "{}", "[]", `""`, `"abc"`},
-	}
-	for _, field := range hookMembers[:6] { // without user_data, which is optional
-		name, value, kind := field[0], field[1], "text"
-		switch name {
-		case "status", "status_code":
-			kind = "integer"
-		case "amount":
-			kind = "amount"
-		}
-		for _, other := range wrong[kind] {
-			faults = append(faults, notificationFault{name + " is " + other, withMember(name, other), name})
-		}
+	for _, field := range hookMembers[:6] { // user_data is optional
+		name, value := field[0], field[1]
 		inOtherCase := strings.ToUpper(name[:1]) + name[1:]
 		faults = append(faults,
-			notificationFault{name + " twice", strings.Replace(hookBody, "{", `{"`+name+`":`+value+`,`, 1), name},
-			notificationFault{name + " twice, null behind", strings.TrimSuffix(hookBody, "}") + `,"` + name + `":null}`, name},
-			notificationFault{
-				name + " in other case beside it", strings.Replace(hookBody, "{", `{"`+inOtherCase+`":`+value+`,`, 1), name,
-			},
-			notificationFault{
-				name + " in other case in its place", strings.Replace(hookBody, `"`+name+`"`, `"`+strings.ToUpper(name)+`"`, 1),
-				name,
-			},
-		)
-		faults = append(faults,
+			notificationFault{name + " of another type", withMember(name, "[]"), name},
 			notificationFault{name + " missing", withMember(name, ""), name},
 			notificationFault{name + " null", withMember(name, "null"), name},
+			notificationFault{name + " empty", withMember(name, `""`), name},
+			notificationFault{name + " twice", strings.Replace(hookBody, "{", `{"`+name+`":`+value+`,`, 1), name},
+			notificationFault{
+				name + " twice, null behind", strings.TrimSuffix(hookBody, "}") + `,"` + name + `":null}`, name,
+			},
+			notificationFault{
+				name + " in other case beside it",
+				strings.Replace(hookBody, "{", `{"`+inOtherCase+`":`+value+`,`, 1), name,
+			},
+			notificationFault{
+				name + " in other case in its place",
+				strings.Replace(hookBody, `"`+name+`"`, `"`+strings.ToUpper(name)+`"`, 1), name,
+			},
 		)
-		if kind == "text" {
-			faults = append(faults, notificationFault{name + " empty", withMember(name, `""`), name})
-		}
 	}
 	return faults
 }
 
-// The service sends a notification once, as far as the document shows, so an optional field must not lose it.
+// The document does not specify redelivery, so an unreadable optional field must not lose a notification.
 func TestNotificationListsMalformedOptionalFields(t *testing.T) {
 	for name, body := range map[string]string{
 		"a number":                withMember("user_data", "1"),
@@ -252,29 +162,28 @@ func TestNotificationErrorNamesTheContentEncoding(t *testing.T) {
 		{"X-Content-Encoding", "gzip", ""},
 	} {
 		const compressed = "\x1f\x8b\x08 not really"
-		h := hookHeader(hookClockShown, compressed) // some services may sign the bytes as sent
+		h := hookHeader(hookClockShown, compressed) // a service may sign the compressed bytes
 		h[test.name] = []string{test.value}
 		_, err := newHook(t).Parse(h, []byte(compressed))
 		require.EqualError(t, err, "paymentsvc: malformed notification: not JSON"+test.want)
 		require.ErrorIs(t, err, paymentsvc.ErrMalformedNotification)
 
-		h = hookHeader(hookClockShown, hookBody) // and some the decompressed ones
+		h = hookHeader(hookClockShown, hookBody) // or the decompressed bytes
 		h[test.name] = []string{test.value}
 		err = newHook(t).Verify(h, []byte(compressed))
 		require.EqualError(t, err, "paymentsvc: notification: signature mismatch"+test.want)
 		require.ErrorIs(t, err, paymentsvc.ErrSignatureMismatch)
 		_, err = newHook(t).Parse(h, []byte(hookBody))
-		require.NoError(t, err, "a framework has decompressed the body and left the header")
+		require.NoError(t, err, "after a framework decompressed the body")
 	}
 }
 
 func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 	for _, fault := range notificationFaults() {
 		t.Run(fault.name, func(t *testing.T) {
-			require.NoError(
-				t, newHook(t).Verify(hookHeader(hookClockShown, fault.body), []byte(fault.body)), "it is signed right",
-			)
-			parsed, parseErr := newHook(t).Parse(hookHeader(hookClockShown, fault.body), []byte(fault.body))
+			header, body := hookHeader(hookClockShown, fault.body), []byte(fault.body)
+			require.NoError(t, newHook(t).Verify(header, body), "the signature is valid")
+			parsed, parseErr := newHook(t).Parse(header, body)
 			requested, requestErr := newHook(t).ParseRequest(hookRequest(fault.body))
 			assert.Nil(t, parsed)
 			assert.Nil(t, requested)
@@ -288,29 +197,7 @@ func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 					assert.Contains(t, err.Error(), ": "+fault.field+": ", "the field is named")
 				}
 			}
-			assert.Equal(t, http.StatusBadRequest, answerOf(newHook(t).Handler(neverCalled(t)), hookRequest(fault.body)).Code)
-
-			// The same body without the right signature is a forgery and nothing else.
-			forged := hookRequest(fault.body)
-			forged.Header.Set("Signature", plainSignature(hookOther, hookClockShown, fault.body))
-			assert.Equal(t, http.StatusUnauthorized, answerOf(newHook(t).Handler(neverCalled(t)), forged).Code)
 		})
-	}
-}
-
-// What is a number is tested in internal/decimal.
-func TestNotificationAmountIsExact(t *testing.T) {
-	digits := strings.Repeat("9876543210", 6) + "9876" // 64 of them
-	for value, want := range map[string]string{
-		"10.50": "10.50", `"10.50"`: "10.50", "10.500": "10.500", "0": "0", "-0": "0", "-1.5": "-1.5", "1e2": "100",
-		`"1.5e+3"`:            "1500",
-		"0.30000000000000004": "0.30000000000000004", "9007199254740993": "9007199254740993", digits: digits,
-		`"` + digits + `"`: digits,
-	} {
-		body := withMember("amount", value)
-		n, err := newHook(t).Parse(hookHeader(hookClockShown, body), []byte(body))
-		require.NoError(t, err, value)
-		assert.Equal(t, want, n.Amount.String(), value)
 	}
 }
 
@@ -332,7 +219,9 @@ func TestNotificationFinal(t *testing.T) {
 
 func TestNotificationSurvivesAQueue(t *testing.T) {
 	for _, body := range []string{
-		hookBody, strings.Replace(hookBody, "payment.", "refund.", 1), strings.Replace(hookBody, "{", ` { "a" : "<&>" ,`, 1),
+		hookBody,
+		strings.Replace(hookBody, "payment.", "refund.", 1),
+		strings.Replace(hookBody, "{", ` { "a" : "<&>" ,`, 1),
 	} {
 		n := parsed(t, body)
 		queued, err := json.Marshal(n)
@@ -359,8 +248,8 @@ func TestNotificationKeyIsTheSameForADuplicate(t *testing.T) {
 	for name, body := range map[string]string{
 		"the same":          hookBody,
 		"other white space": strings.ReplaceAll(hookBody, ":", " : ") + "\n",
-		"another order of fields": `{"user_data":"order-1","amount":10.50,"status_code":20,"status_description":"SUCCESS",` +
-			`"status":2,"order_id":"o-1","event":"payment.status_changed"}`,
+		"another order of fields": `{"user_data":"order-1","amount":10.50,"status_code":20,` +
+			`"status_description":"SUCCESS","status":2,"order_id":"o-1","event":"payment.status_changed"}`,
 		"added fields":            strings.Replace(hookBody, "{", `{"sent_at":"2023-11-14","attempt":2,`, 1),
 		"escapes":                 withMember("order_id", `"\u006f-1"`),
 		"an amount of less scale": withMember("amount", "10.5"),
@@ -379,13 +268,13 @@ func TestNotificationKeyIsTheSameForADuplicate(t *testing.T) {
 	for _, amount := range []string{"-0", "0.00", "-0.0", "0e5"} {
 		assert.Equal(t, nothing, keyOf(t, hookClockShown, withMember("amount", amount)), amount)
 	}
-	assert.Equal(
-		t, keyOf(t, hookClockShown, withMember("user_data", "")), keyOf(t, hookClockShown, withMember("user_data", "null")),
-	)
+	absent, null := withMember("user_data", ""), withMember("user_data", "null")
+	assert.Equal(t, keyOf(t, hookClockShown, absent), keyOf(t, hookClockShown, null))
 
-	n, err := newHook(t, withSecrets(hookOther, testSecret)).Parse(hookHeader(hookClockShown, hookBody), []byte(hookBody))
+	rotated := newHook(t, withSecrets(hookOther, testSecret))
+	n, err := rotated.Parse(hookHeader(hookClockShown, hookBody), []byte(hookBody))
 	require.NoError(t, err)
-	assert.Equal(t, key, n.Key(), "whichever secret matched")
+	assert.Equal(t, key, n.Key(), "for any secret")
 }
 
 func TestNotificationKeyDiffersForANewState(t *testing.T) {
@@ -414,7 +303,7 @@ func TestNotificationKeyDiffersForANewState(t *testing.T) {
 		withMember("user_data", `"order-2"`),
 		withMember("user_data", `"заказ"`),
 		withMember("user_data", ""),
-		// A field that holds the next one's text is not the next one.
+		// The text of a field looks like the next fields.
 		strings.Replace(withMember("order_id", `"o-1\" 2 \"SUCCESS"`), `"status":2`, `"status":20`, 1),
 		withMember("order_id", `"o-1\" 2"`),
 		withMember("order_id", `"o-1 2"`),
@@ -427,7 +316,7 @@ func TestNotificationKeyDiffersForANewState(t *testing.T) {
 		assert.Empty(t, seen[key], "two states have one key: %s", body)
 		seen[key] = body
 	}
-	assert.Regexp(t, `^[0-9a-f]{64}$`, new(paymentsvc.Notification).Key(), "a notification that nobody read has one too")
+	assert.Regexp(t, `^[0-9a-f]{64}$`, new(paymentsvc.Notification).Key(), "of the zero value")
 }
 
 func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
@@ -447,7 +336,7 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 		),
 		"another order, nested": strings.Replace(first, `"id":"r-1","note":"a<b"`, `"note":"a<b","id":"r-1"`, 1),
 		"escapes":               strings.Replace(first, "a<b", `a\u003cb`, 1),
-		// A list of fields signs the same text for each of these.
+		// A scheme that signs the text of fields has the same signature for these.
 		"empty members":         strings.Replace(first, "{", `{"a":{},"b":[],"c":null,"d":"","e":{"f":null},`, 1),
 		"an amount as a string": strings.Replace(first, `"amount":5.00`, `"amount":"5.00"`, 1),
 	} {
@@ -457,7 +346,7 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	other := strings.Replace(first, "refund.status_changed", "chargeback.opened", 1)
 	assert.NotEqual(
 		t, parsed(t, other).Key(), parsed(t, strings.Replace(other, `"r-1"`, `"r-2"`, 1)).Key(),
-		"an event that the document does not show",
+		"an event beyond the document",
 	)
 
 	payment := strings.Replace(first, "refund.status", "payment.status", 1)
@@ -466,14 +355,15 @@ func TestNotificationKeyOfARefundTellsRefundsApart(t *testing.T) {
 	assert.NotPanics(t, func() { _ = (&paymentsvc.Notification{Event: paymentsvc.EventRefundStatusChanged}).Key() })
 }
 
-// What a parser would silently replace or drop tells refunds apart too.
+// A parser would silently replace or drop these differences.
 func TestNotificationKeyOfARefundCoversAllBytes(t *testing.T) {
 	refund := func(comment string) string {
 		return strings.NewReplacer("payment.", "refund.", "{", `{"refund":{"comment":`+comment+`},`).Replace(hookBody)
 	}
 	seen := map[string]string{}
 	for _, comment := range []string{
-		"\"\xf1\xee\xf0\xee\xea\"", "\"\xf1\xee\xf0\xee\xeb\"", "\"\xff\"", "\"\xfe\"", "\"\uFFFD\"", "\"\xed\xa0\xbd\"",
+		"\"\xf1\xee\xf0\xee\xea\"", "\"\xf1\xee\xf0\xee\xeb\"", "\"\xff\"", "\"\xfe\"",
+		"\"\uFFFD\"", "\"\xed\xa0\xbd\"",
 		`"\ud83d"`, `"\ud83e"`, `"\ude00\ud83d"`, `"\\ud83d"`, `"\ud83d\ude00"`, `"` + "\uFFFD" + `\ud83d"`,
 		`1,"comment":2`, `2,"comment":1`, `2`, `1`, `1,"comment":1`, `1,"\u0063omment":1`, `"","comment":2`,
 		`{"a":1,"a":2}`, `{"a":2,"a":1}`, `{"a":2}`, `[{"a":1,"a":2}]`, "{\"\xf1\":1}", "{\"\xf2\":1}",
@@ -495,16 +385,17 @@ func TestNotificationKeyOfARefundCoversAllBytes(t *testing.T) {
 	}
 }
 
-// Keys are kept in partners' tables: one that changes makes every duplicate look new. The sums were made by
-// sha256sum of the text beside each.
+// Partners store keys, so a changed key would make every duplicate look new. sha256sum made the sums from the text
+// above each.
 func TestNotificationKeyNeverChanges(t *testing.T) {
 	full := paymentsvc.Notification{
-		Event: paymentsvc.EventPaymentStatusChanged, OrderID: "o-1", Status: 2, StatusDescription: paymentsvc.StatusSuccess,
-		StatusCode: 20, Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
+		Event: paymentsvc.EventPaymentStatusChanged, OrderID: "o-1", Status: 2,
+		StatusDescription: paymentsvc.StatusSuccess, StatusCode: 20,
+		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
 	}
 	escaped := full
 	escaped.OrderID, escaped.UserData = "a\"b\\c\n", "заказ 😀"
-	// Go 1.26 takes this symbol for one that cannot be printed, for it is newer than its tables; Go 1.27 knows it.
+	// This symbol is printable in Go 1.27, but not in the older tables of Go 1.26.
 	newer := full
 	newer.UserData = "\U0001FADF"
 	for _, test := range []struct {

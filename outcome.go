@@ -28,8 +28,8 @@ const (
 	//
 	// A status proves no rejection, because proxies and gateways reply in the service's place, also after a payment. So
 	// without [Config].DecodeError a call is never rejected. With it, a complete response rejects a call if the decoder
-	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and HTTP status 4xx except 408, 409, 425
-	// and 499, or 2xx except 202. A 2xx response with an order_id (for a form: redirect_url) anywhere is never a
+	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and HTTP status 4xx except 408, 409,
+	// 425 and 499, or 2xx except 202. A 2xx response with an order_id (for a form: redirect_url) anywhere is never a
 	// rejection.
 	OutcomeRejected
 )

@@ -13,7 +13,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/gob"
-	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -48,7 +47,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Every claim of the table in SECURITY.md names tests, and each test that the page names is one of this repository.
+// Each row of the table in SECURITY.md names at least one test. Each named test exists.
 func TestSecurityThreatModelNamesTestsThatExist(t *testing.T) {
 	existing := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
@@ -75,29 +74,58 @@ func TestSecurityThreatModelNamesTestsThatExist(t *testing.T) {
 	rows := strings.Split(table, "\n")[1:]
 	require.Greater(t, len(rows), 20, "the table was found")
 	for _, row := range rows {
-		assert.Regexp(t, named, row, "no test shows what holds")
+		assert.Regexp(t, named, row, "the row names no test")
 	}
 }
 
-// holdsNothing searches text for the canary as it stands, in hexadecimal, in base64 and as a list of numbers.
+// holdsNothing asserts that text does not contain the canary.
 func holdsNothing(t testing.TB, name, text string) {
 	t.Helper()
-	number := strings.TrimPrefix(canary, "CANARY-")
-	spelled := []string{canary, number, base64.RawStdEncoding.EncodeToString([]byte(canary))[:28]}
-	for _, s := range []string{canary, number} {
-		numbers := strings.Trim(fmt.Sprintf("%d", []byte(s)), "[]")
-		spelled = append(spelled, numbers, hex.EncodeToString([]byte(s)), fmt.Sprintf("% x", s))
-	}
-	for _, s := range spelled {
-		if at := strings.Index(strings.ToLower(text), strings.ToLower(s)); at >= 0 {
-			t.Errorf("%s shows the canary as %q: …%s", name, s, text[max(0, at-200):min(len(text), at+100)])
-			return
-		}
+	if shows(text) {
+		t.Errorf("%s shows the canary: %.1000s", name, text)
 	}
 }
 
-// keepers are the values that keep the secret key, for as long as a program runs. The signer and the webhook have used
-// it, so that whatever they keep for next time is there.
+// shows reports whether text contains the canary or its digits: plain, as numbers in any base of fmt, or in base64.
+func shows(text string) bool {
+	plain := lettersAndDigits(byteUnderVerb.ReplaceAllString(text, "$1"))
+	for _, spelled := range canarySpellings {
+		if strings.Contains(plain, spelled) {
+			return true
+		}
+	}
+	return strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(canary))[:24])
+}
+
+// lettersAndDigits removes the other characters, and the letter case.
+func lettersAndDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
+}
+
+// byteUnderVerb is the output of fmt for a byte under an unsuitable verb.
+var byteUnderVerb = regexp.MustCompile(`%!.\((?:uint8|int32)=(\d+)\)`)
+
+// canarySpellings has the beginning and the digits of the canary in each format of numbers, without separators.
+var canarySpellings = func() (all []string) {
+	for _, word := range []string{"CANARY-400", strings.TrimPrefix(canary, "CANARY-")} {
+		for _, format := range []string{"%c", "%d", "%x", "0x%x", "%o", "0%o", "0o%o", "%b", "0b%b", "u%04x"} {
+			var spelled strings.Builder
+			for _, b := range []byte(word) {
+				fmt.Fprintf(&spelled, format, b)
+			}
+			all = append(all, lettersAndDigits(spelled.String()))
+		}
+	}
+	return all
+}()
+
+// keepers returns the values with access to the secret key. The signer and the webhook have used the key, so their
+// pools are filled.
 func keepers(t *testing.T) map[string]any {
 	t.Helper()
 	signer := canarySigner(t, hookScheme())
@@ -114,8 +142,7 @@ func keepers(t *testing.T) map[string]any {
 	}
 }
 
-// reachable collects all text and bytes that lead from v through pointers, interfaces, containers and fields, exported
-// or not, as a debugger or a printer that asks nobody finds them.
+// reachable returns the text and bytes that reflection finds from v, also in unexported fields.
 func reachable(v any) string {
 	var found strings.Builder
 	seen := map[[2]any]bool{}
@@ -152,108 +179,74 @@ func reachable(v any) string {
 			for i := range v.NumField() {
 				walk(v.Field(i))
 			}
-		default: // no text, or a function, into which reflection does not look
+		default: // no text, or a function
 		}
 	}
 	walk(reflect.ValueOf(v))
 	return found.String()
 }
 
-// spellings are the ways in which a formatter can spell the canary out under one format.
-func spellings(format string) []string {
-	found := []string{canary}
-	for _, v := range []any{canary, []byte(canary), []rune(canary)} {
-		spelled := fmt.Sprintf(format, v)
-		spelled = strings.TrimPrefix(strings.TrimPrefix(spelled, "[]byte"), "[]int32")
-		found = append(found, strings.Trim(spelled, `[]{}"`))
-	}
-	return found
-}
-
-// Verbs of fmt: all but %p and %T, which never call a method, and those that make sense of an error.
+// Verbs of fmt. allVerbs lacks %p and %T, because they call no methods. errorVerbs suit an error.
 const (
 	allVerbs   = "vtbcdoOqxXUeEfFgGs"
 	errorVerbs = "vsqxX"
 )
 
-func formats(verbs string) []string {
-	var all []string
+// showsNothing asserts that fmt with these verbs, log/slog and encoding/json do not print the canary.
+func showsNothing(t *testing.T, name string, v any, verbs string) {
+	t.Helper()
+	holdsNothing(t, name, printed(v, verbs))
+}
+
+// printed returns the output of fmt with these verbs, of log/slog and of encoding/json.
+func printed(v any, verbs string) string {
+	var out bytes.Buffer
 	for _, verb := range verbs {
 		for _, flags := range []string{"", "+", "#", " ", "-", "0", "+#", "# ", "20.10", ".3"} {
-			all = append(all, "%"+flags+string(verb))
+			fmt.Fprintf(&out, "%"+flags+string(verb)+"\n", v)
 		}
 	}
-	return all
-}
-
-// showsNothing searches all that fmt, log/slog and, where told, encoding/json make of v for the canary.
-func showsNothing(t *testing.T, name string, v any, verbs string, asJSON bool) {
-	t.Helper()
-	for _, format := range formats(verbs) {
-		text := fmt.Sprintf(format, v)
-		for _, spelled := range spellings(format) {
-			if strings.Contains(text, spelled) && len(spelled) > 3 {
-				t.Errorf("%s shows the canary under %s as %q: %s", name, format, spelled, text)
-				return
-			}
-		}
-	}
-	var out bytes.Buffer
-	handlers := []slog.Handler{slog.NewTextHandler(&out, nil)}
-	if asJSON {
-		handlers = append(handlers, slog.NewJSONHandler(&out, nil))
-	}
-	for _, handler := range handlers {
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
 		slog.New(handler).With("with", v).Info("message", "value", v, slog.Group("group", "value", v))
 	}
-	if asJSON {
-		data, err := json.Marshal(v)
-		if err != nil {
-			data = []byte(err.Error()) // functions have no JSON
-		}
-		out.Write(data)
-	}
-	for _, spelled := range append(spellings("%s"), spellings("%x")...) {
-		assert.NotContains(t, out.String(), spelled, name)
-	}
-	assert.NotContains(t, out.String(), base64Of(canary), name)
+	data, err := json.Marshal(v)
+	fmt.Fprint(&out, string(data), err)
+	return out.String()
 }
 
-func base64Of(s string) string {
-	data, _ := json.Marshal([]byte(s))
-	return strings.Trim(string(data), `"=`)[:len(s)] // as far as it does not depend on what follows
-}
-
-// errorShowsNothing looks at an error, at a copy of it, and at the text of all that it wraps within this module.
+// errorShowsNothing examines an error, a copy of it, and the errors of this module inside it.
 func errorShowsNothing(t *testing.T, name string, v any) {
 	t.Helper()
-	err, _ := v.(error)
-	showsNothing(t, name, v, allVerbs, true)
-	// Of what stands inside another error or an unexported field, a verb that makes no sense prints the fields
-	// without asking, so no method can help there.
-	showsNothing(t, name+", wrapped", fmt.Errorf("wrapped: %w", asError(v)), errorVerbs, true)
-	showsNothing(t, name+", in a struct", struct{ Err error }{err}, errorVerbs, true)
+	showsNothing(t, name, v, allVerbs)
+	err, ok := v.(error)
+	if !ok {
+		return // a copy, whose type has no Error method
+	}
+	// fmt calls no methods of an unexported field, or of an error inside another error under an unsuitable verb.
+	showsNothing(t, name+", wrapped", fmt.Errorf("wrapped: %w", err), errorVerbs)
+	showsNothing(t, name+", in a struct", struct{ Err error }{err}, errorVerbs)
 	showsNothing(t, name+", in an unexported field", struct {
 		err  error
 		errs []error
-	}{err, []error{err}}, "v", true)
-	var e *paymentsvc.Error
-	if errors.As(err, &e) {
-		showsNothing(t, name+", copied", *e, allVerbs, true)
-		showsNothing(t, name+", its reason", e.Err.Error(), errorVerbs, true)
+	}{err, []error{err}}, "v")
+	if e, ok := errors.AsType[*paymentsvc.Error](err); ok {
+		showsNothing(t, name+", copied", *e, allVerbs)
+		showsNothing(t, name+", its reason", e.Err.Error(), errorVerbs)
 	}
-	var service *paymentsvc.ServiceError
-	if errors.As(err, &service) {
-		showsNothing(t, name+", reported", service, allVerbs, true)
-		showsNothing(t, name+", reported and copied", *service, allVerbs, true)
+	if service, ok := errors.AsType[*paymentsvc.ServiceError](err); ok {
+		showsNothing(t, name+", reported", service, allVerbs)
+		showsNothing(t, name+", reported and copied", *service, allVerbs)
 	}
 }
 
-func asError(v any) error {
-	if err, ok := v.(error); ok {
-		return err
+func TestSecuritySearchFindsTheCanary(t *testing.T) {
+	for _, verb := range allVerbs {
+		for _, v := range []any{canary, []byte(canary), []rune(canary)} {
+			require.True(t, shows(fmt.Sprintf("%"+string(verb), v)), "%%%c %T", verb, v)
+			require.True(t, shows(printed(v, string(verb))), "%%%c %T", verb, v)
+		}
 	}
-	return errors.New("no error")
+	require.False(t, shows("CANARD-400005665566555"))
 }
 
 func TestSecurityNoFormatterShowsASecret(t *testing.T) {
@@ -292,17 +285,19 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 			byPointer *paymentsvc.Webhook
 			any       []any
 		}{
-			config, &config, *client, []*paymentsvc.Client{client, project}, *signer, []paymentsvc.Signer{signer}, *webhook,
-			webhook,
+			config, &config, *client, []*paymentsvc.Client{client, project},
+			*signer, []paymentsvc.Signer{signer}, *webhook, webhook,
 			[]any{client, *client, signer, *signer, webhook, *webhook, config},
 		},
 	})
 	for name, v := range all {
-		showsNothing(t, name, v, allVerbs, true)
+		showsNothing(t, name, v, allVerbs)
 	}
 	for want, v := range map[string]any{
-		"Client{PartnerID: 11, ProjectID: 22}": client, "HMACSigner{[redacted]}": signer, "Webhook{[redacted]}": webhook,
+		"Client{PartnerID: 11, ProjectID: 22}": client,
+		"HMACSigner{[redacted]}":               signer, "Webhook{[redacted]}": webhook,
 		"HMACConfig{[redacted]}": hmacConfig, "WebhookConfig{[redacted]}": &webhookConfig,
+		"<nil>": (*paymentsvc.Client)(nil),
 	} {
 		assert.Equal(t, want, fmt.Sprint(v))
 	}
@@ -311,8 +306,9 @@ func TestSecurityNoFormatterShowsASecret(t *testing.T) {
 func TestSecurityRequestsShowNoCardData(t *testing.T) {
 	payment, payout := canaryPayment(), canaryPayout()
 	for name, v := range map[string]any{
-		"PaymentRequest": payment, "*PaymentRequest": &payment, "[]PaymentRequest": []paymentsvc.PaymentRequest{payment},
-		"PayoutRequest": payout, "*PayoutRequest": &payout,
+		"PaymentRequest": payment, "*PaymentRequest": &payment,
+		"[]PaymentRequest": []paymentsvc.PaymentRequest{payment},
+		"PayoutRequest":    payout, "*PayoutRequest": &payout,
 		"[]*PayoutRequest": map[string]paymentsvc.PayoutRequest{"a": payout},
 		"in exported fields": struct {
 			Payment paymentsvc.PaymentRequest
@@ -320,7 +316,7 @@ func TestSecurityRequestsShowNoCardData(t *testing.T) {
 			Any     any
 		}{payment, payout, payout},
 	} {
-		showsNothing(t, name, v, allVerbs, true)
+		showsNothing(t, name, v, allVerbs)
 	}
 	var out bytes.Buffer
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("message", "payment", payment, "payout", &payout)
@@ -337,7 +333,7 @@ func TestSecurityRequestsShowNoCardData(t *testing.T) {
 	)
 }
 
-// complainer is a json.Marshaler whose error quotes what it holds.
+// complainer is a json.Marshaler with card data in its error.
 type complainer struct{}
 
 func (complainer) MarshalJSON() ([]byte, error) { return nil, errors.New("bad card " + canary) }
@@ -384,7 +380,7 @@ func TestSecurityErrorsShowNothingOfRequestsAndAnswers(t *testing.T) {
 		"a length that is none":      {raw("HTTP/1.1 200 OK\r\nContent-Length: " + canary + "\r\n\r\n"), none},
 		"an encoding that is none":   {raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary + "\r\n\r\n"), none},
 		"an echo cut off":            {raw("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + canary), none},
-		"a signer's refusal to encode": {
+		"a signer's error": {
 			"http://127.0.0.1",
 			signedBy(paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errors.New("no key") })),
 		},
@@ -472,7 +468,7 @@ func TestSecurityFieldsLeadToNoSecret(t *testing.T) {
 	for name, v := range keepers(t) {
 		holdsNothing(t, name, reachable(v))
 	}
-	// What is found where there is something to be found.
+	// The search finds these.
 	for name, v := range map[string]any{
 		"a Secret": paymentsvc.Secret(canary), "an HMACConfig": &paymentsvc.HMACConfig{Secret: canary},
 		"bytes":    struct{ in []any }{[]any{map[string]*[]byte{"a": new([]byte(canary))}}},
@@ -490,7 +486,7 @@ func TestSecurityOtherFormatsShowNoSecret(t *testing.T) {
 		Key paymentsvc.Secret `xml:"key,attr"`
 	}{canary}
 	var out bytes.Buffer
-	printed := func(name string, err error) {
+	examine := func(name string, err error) {
 		if err != nil {
 			out.WriteString(err.Error())
 		}
@@ -498,29 +494,29 @@ func TestSecurityOtherFormatsShowNoSecret(t *testing.T) {
 		out.Reset()
 	}
 	for name, v := range all {
-		printed(name+" in XML", xml.NewEncoder(&out).Encode(v))
+		examine(name+" in XML", xml.NewEncoder(&out).Encode(v))
 		log.New(&out, "", 0).Printf("%v %+v %#v %s %x %q", v, v, v, v, v, v)
-		printed(name+" in a log", nil)
+		examine(name+" in a log", nil)
 		out.WriteString(expvar.Func(func() any { return v }).String())
-		printed(name+" in expvar", nil)
+		examine(name+" in expvar", nil)
 		for _, page := range []string{
 			`{{.}} {{print .}} {{printf "%s %x" . .}} {{html .}} {{js .}} {{urlquery .}}`,
-			`<a title="{{.}}" href="/?q={{.}}" onclick="f({{.}})" style="color: {{.}}">{{.}}</a><script>f({{.}})</script>`,
+			`<a title="{{.}}" href="/?q={{.}}" onclick="f({{.}})" style="color: {{.}}">{{.}}</a>` +
+				`<script>f({{.}})</script>`,
 		} {
-			printed(name+" in a template", template.Must(template.New("").Parse(page)).Execute(&out, v))
-			printed(name+" in a page", htmltemplate.Must(htmltemplate.New("").Parse(page)).Execute(&out, v))
+			examine(name+" in a template", template.Must(template.New("").Parse(page)).Execute(&out, v))
+			examine(name+" in a page", htmltemplate.Must(htmltemplate.New("").Parse(page)).Execute(&out, v))
 		}
 	}
-	for name, v := range keepers(t) { // a Secret alone is text for what stores values, as string(secret) is
-		printed(name+" in gob", gob.NewEncoder(&out).Encode(v))
-		for _, format := range []string{"%w", "%!", "%[2]v", "%z"} { // what does not fit is printed past all methods
+	for name, v := range keepers(t) { // encoding/gob writes a Secret itself
+		examine(name+" in gob", gob.NewEncoder(&out).Encode(v))
+		for _, format := range []string{"%w", "%!", "%[2]v", "%z"} { // fmt calls no methods here
 			fmt.Fprintf(&out, format, v)
-			printed(name+" under "+format, nil)
+			examine(name+" under "+format, nil)
 		}
 	}
 }
 
-// A request that was queued in a struct of the partner's, an attempt and an error that are logged whole.
 func TestSecurityLogOfACallShowsNothing(t *testing.T) {
 	var attempts []paymentsvc.Attempt
 	echo := `{"error":"` + canary + `"}`
@@ -537,16 +533,16 @@ func TestSecurityLogOfACallShowsNothing(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(attempts), 8)
 	for _, a := range attempts {
-		showsNothing(t, "an attempt", a, errorVerbs, true)
-		showsNothing(t, "a pointer to one", &a, errorVerbs, true)
+		showsNothing(t, "an attempt", a, errorVerbs)
+		showsNothing(t, "a pointer to one", &a, errorVerbs)
 		data, err := json.Marshal(map[string]any{"attempt": a, "took": time.Second})
 		require.NoError(t, err)
 		holdsNothing(t, "an attempt in JSON", string(data))
 	}
 }
 
-// An idle connection still holds in its buffer what was sent over it last: a signature and a card number.
-func TestSecurityFieldsDoNotLeadToWhatWasSent(t *testing.T) {
+// The buffer of an idle connection still contains the last request.
+func TestSecurityFieldsDoNotLeadToSentData(t *testing.T) {
 	base := newServer(t, answering(http.StatusOK, paymentAnswer))
 	c := newClient(t, base)
 	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
@@ -563,7 +559,7 @@ func canarySigner(t testing.TB, scheme paymentsvc.Scheme) *paymentsvc.HMACSigner
 	return signer
 }
 
-// canaryCalls has a payment and a payout wait for their answers, their card numbers in memory, until release is called.
+// canaryCalls starts a payment and a payout. They wait for their responses until release.
 func canaryCalls(t *testing.T) (release func()) {
 	t.Helper()
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -614,7 +610,7 @@ func TestSecurityProfilesShowNothing(t *testing.T) {
 	}
 }
 
-// authority is a certificate authority of a test's own.
+// authority is a certificate authority.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -637,7 +633,7 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// issue returns a certificate for the names and addresses given.
+// issue returns a certificate for hosts.
 func (a *authority) issue(t testing.TB, notAfter time.Time, hosts ...string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -659,7 +655,7 @@ func (a *authority) issue(t testing.TB, notAfter time.Time, hosts ...string) tls
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// trustedBy makes transport trust the authority and nobody else.
+// trustedBy makes the authority the only trusted root of transport.
 func (a *authority) trustedBy(transport *http.Transport) *http.Transport {
 	if transport.TLSClientConfig == nil {
 		transport.TLSClientConfig = &tls.Config{}
@@ -669,7 +665,7 @@ func (a *authority) trustedBy(transport *http.Transport) *http.Transport {
 	return transport
 }
 
-// secureServer counts and records the requests that get through to it.
+// secureServer is a TLS server that counts its requests and records the last.
 type secureServer struct {
 	*httptest.Server
 	requests atomic.Int64
@@ -686,7 +682,7 @@ func newSecureServer(t testing.TB, config *tls.Config) *secureServer {
 		s.requests.Add(1)
 		_, _ = io.WriteString(w, paymentAnswer)
 	}))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail on purpose
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // no log of failed handshakes
 	s.TLS = config
 	s.EnableHTTP2 = true
 	s.StartTLS()
@@ -694,18 +690,18 @@ func newSecureServer(t testing.TB, config *tls.Config) *secureServer {
 	return s
 }
 
-// versions returns a server's configuration that speaks no other than these versions of TLS.
+// versions returns a configuration with a range of TLS versions.
 func versions(certificate tls.Certificate, least, most uint16) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: least, MaxVersion: most}
 }
 
-// surroundings are the authority and the proxy of a client, if it has them.
+// surroundings are the optional authority and proxy of a client.
 type surroundings struct {
 	roots *authority
 	proxy string
 }
 
-// payIn makes a payment in surroundings to the service at base, over the SDK's transport, and returns its result.
+// payIn makes a payment over the SDK's transport and returns "paid" or the error.
 func payIn(t *testing.T, in surroundings, base string) string {
 	t.Helper()
 	transport := paymentsvc.NewTransport()
@@ -730,8 +726,7 @@ func payOnce(t *testing.T, c *paymentsvc.Client) string {
 	return fmt.Sprintf("%s after %d attempts: %v", e.Outcome, e.Attempts, err)
 }
 
-// A handshake that fails is proved to have sent nothing: the request goes out on a connection that is secure, or not at
-// all.
+// After a failed handshake, the outcome is "not sent".
 func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 	a := newAuthority(t)
 	good := a.issue(t, time.Now().Add(time.Hour), "127.0.0.1", "localhost")
@@ -745,7 +740,10 @@ func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 		{"TLS 1.2", versions(good, tls.VersionTLS12, tls.VersionTLS12), "paid"},
 		{"TLS 1.1", versions(good, tls.VersionTLS10, tls.VersionTLS11), "protocol version"},
 		{"TLS 1.0", versions(good, tls.VersionTLS10, tls.VersionTLS10), "protocol version"},
-		{"another host's certificate", versions(a.issue(t, time.Now().Add(time.Hour), "evil.example"), 0, 0), "certificate"},
+		{
+			"another host's certificate", versions(a.issue(t, time.Now().Add(time.Hour), "evil.example"), 0, 0),
+			"certificate",
+		},
 		{"an expired certificate", versions(a.issue(t, time.Now().Add(-time.Hour), "127.0.0.1"), 0, 0), "expired"},
 		{"a stranger's certificate", versions(stranger, 0, 0), "unknown authority"},
 	} {
@@ -763,8 +761,7 @@ func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 			holdsNothing(t, "the error", result)
 		})
 	}
-	t.Run("an old server speaks to whom it is told to", func(t *testing.T) {
-		// A client of the caller's keeps what it was set to, and these servers are reachable at all.
+	t.Run("a caller's client may use an old version", func(t *testing.T) {
 		for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11} {
 			s := newSecureServer(t, versions(good, version, version))
 			given := a.trustedBy(&http.Transport{TLSClientConfig: &tls.Config{MinVersion: version}})
@@ -775,7 +772,7 @@ func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 	})
 }
 
-// Who stands between the client and the service, without a certificate, can refuse, cut and stall the handshake.
+// An attacker on the network can refuse, cut and stall the handshake.
 func TestSecurityFailedHandshakeSendsNothing(t *testing.T) {
 	stay := func(text string) func(*net.TCPConn) bool {
 		return func(c *net.TCPConn) bool { write(c, text); return true }
@@ -833,8 +830,7 @@ func TestSecurityFailedHandshakeSendsNothing(t *testing.T) {
 	})
 }
 
-// Anybody on the way can show a certificate, with names that hold the ends of lines, and the error that refuses it is
-// logged.
+// An attacker can present a certificate with line breaks in its names. Programs log the error.
 func TestSecurityCertificateWritesNoLogLine(t *testing.T) {
 	a := newAuthority(t)
 	certificate := a.issue(t, time.Now().Add(time.Hour), "a\n2026-01-01 INFO order-1 is paid\r\x1b[2J\x7f")
@@ -850,13 +846,13 @@ func TestSecurityCertificateWritesNoLogLine(t *testing.T) {
 	assert.Negative(t, strings.IndexFunc(err.Error(), unprintable), "%q", err.Error())
 }
 
-// connectProxy is a proxy that sees what it is sent and leaves the rest to behave.
+// connectProxy is a proxy that records the bytes received.
 type connectProxy struct {
 	*rawServer
 	seen tap
 }
 
-// tunnel answers 200 and carries bytes to address and back, where it sees them too.
+// tunnel responds with 200, copies bytes in both directions, and records them.
 func (p *connectProxy) tunnel(conn *net.TCPConn, in io.Reader, address string) {
 	server, err := net.Dial("tcp", address)
 	if err != nil {
@@ -875,7 +871,7 @@ func (p *connectProxy) tunnel(conn *net.TCPConn, in io.Reader, address string) {
 	<-done
 }
 
-// newConnectProxy calls behave with every connection and the CONNECT request that came over it.
+// newConnectProxy calls behave with every connection and its CONNECT request.
 func newConnectProxy(
 	t testing.TB, behave func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request),
 ) *connectProxy {
@@ -893,13 +889,13 @@ func newConnectProxy(
 	return p
 }
 
-// serviceName is not a loopback's, to which net/http uses no proxy. Nothing but these tests' proxy knows where it is.
+// serviceName is not a loopback name, because net/http uses no proxy for loopback. Only the proxy resolves it.
 const serviceName = "pay.example.com"
 
-// proxyPassword is in the address of the proxy, which is the environment's secret.
+// proxyPassword is the password in the address of the proxy.
 const proxyPassword = "password-of-the-proxy"
 
-// The proxy that the environment names carries the client's requests and learns of them only where they go.
+// The proxy sees only the address of the service.
 func TestSecurityProxySeesNoRequest(t *testing.T) {
 	a := newAuthority(t)
 	service := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
@@ -907,7 +903,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 	answers := func(head string) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
 		return func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
 			write(conn, strings.ReplaceAll(head, "ECHO", r.Header.Get("Proxy-Authorization")+" "+r.Host)+"\r\n\r\n")
-			_, _ = io.Copy(io.Discard, in) // until the client leaves, so that it is not a reset that ends it
+			_, _ = io.Copy(io.Discard, in) // a reset would change the error
 		}
 	}
 	leadsTo := func(s *secureServer) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
@@ -965,7 +961,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 				assert.Equal(t, "paid", result)
 				assert.EqualValues(t, 1, p.taken.Load())
 				assert.Equal(t, before+1, service.requests.Load())
-				assert.Contains(t, service.last.Load().Body, canary, "it did go through the proxy")
+				assert.Contains(t, service.last.Load().Body, canary, "the request passed the proxy")
 				assert.Contains(t, seen, "\x16\x03", "as a TLS handshake")
 				return
 			}
@@ -989,14 +985,14 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 	})
 }
 
-// A caller's own transport lacks this package's OnProxyConnectResponse, so net/http makes the error of the proxy's
-// words.
+// Without OnProxyConnectResponse, net/http puts the proxy's status line into its error.
 func TestSecurityProxysWordsAreHiddenInACallersClient(t *testing.T) {
 	for _, head := range []string{
 		"HTTP/1.1 407 %s", "HTTP/1.1 502 http: server closed idle connection %s", "%s HTTP/1.1",
 	} {
 		p := newConnectProxy(t, func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
-			write(conn, fmt.Sprintf(head, canary+" "+r.Header.Get("Proxy-Authorization"))+"\r\nContent-Length: 0\r\n\r\n")
+			echo := canary + " " + r.Header.Get("Proxy-Authorization")
+			write(conn, fmt.Sprintf(head, echo)+"\r\nContent-Length: 0\r\n\r\n")
 			_, _ = io.Copy(io.Discard, in)
 		})
 		address, err := url.Parse("http://user:" + proxyPassword + "@" + p.Addr().String())

@@ -160,8 +160,12 @@ func TestNewHMACSignerNamesInvalidField(t *testing.T) {
 		{"the placeholder of a secret", "Secret", func(c *paymentsvc.HMACConfig) {
 			c.Secret = paymentsvc.Secret(fmt.Sprint(testSecret))
 		}},
-		{"a secret of NULs, equal to the empty key", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = "\x00\x00" }},
-		{"a secret of white space", "Secret", func(c *paymentsvc.HMACConfig) { c.Secret = " \t\r\n\v\u00a0\ufeff\x00" }},
+		{"a secret of NULs, equal to the empty key", "Secret", func(c *paymentsvc.HMACConfig) {
+			c.Secret = "\x00\x00"
+		}},
+		{"a secret of white space", "Secret", func(c *paymentsvc.HMACConfig) {
+			c.Secret = " \t\r\n\v\u00a0\ufeff\x00"
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := paymentsvc.HMACConfig{Scheme: testScheme(), Secret: testSecret}
@@ -228,8 +232,10 @@ func TestSignerZeroValueReturnsError(t *testing.T) {
 		require.ErrorContains(t, signer.Sign(r, nil), "nil or zero value: use New")
 	}
 	require.ErrorIs(t, paymentsvc.SignerFunc(nil).Sign(r, nil), paymentsvc.ErrInvalidRequest)
+	require.ErrorIs(t, testSigner(t).Sign(nil, nil), paymentsvc.ErrInvalidRequest)
 	errOfMine := errors.New("no key")
-	require.Equal(t, errOfMine, paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errOfMine }).Sign(r, nil))
+	failing := paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errOfMine })
+	require.Equal(t, errOfMine, failing.Sign(r, nil))
 }
 
 func TestSignerUsesCurrentTimeByDefault(t *testing.T) {

@@ -42,9 +42,9 @@ type WebhookConfig struct {
 	// the error of ParseRequest, whose text has no bytes of the body, or the function's error. OnError must be safe for
 	// concurrent use. Without OnError and Respond, Handler hides these errors.
 	OnError func(r *http.Request, err error)
-	// OnUnreadable, if set, is called by Handler for a genuine notification with an invalid body. It stores the bytes for
-	// a review, because the document does not specify redelivery. After nil, the notification counts as handled. After
-	// an error, the response is 500. Without OnUnreadable, Handler rejects the notification with 400.
+	// OnUnreadable, if set, is called by Handler for a genuine notification with an invalid body. It stores the bytes
+	// for a review, because the document does not specify redelivery. After nil, the notification counts as handled.
+	// After an error, the response is 500. Without OnUnreadable, Handler rejects the notification with 400.
 	OnUnreadable func(ctx context.Context, e *NotificationError) error
 	// Respond, if set, writes Handler's response, because the service's expected response is not specified (section 6).
 	// err is nil for a handled notification, and otherwise the error that OnError gets. [Webhook.Handler] has the
@@ -274,11 +274,11 @@ func (w *Webhook) checkAge(at time.Time) error {
 	tolerated := int64(w.tolerance / time.Second)
 	switch age := now - at.Unix(); {
 	case age > tolerated:
-		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, timestamp.Distance(at, time.Unix(now, 0)), w.tolerance)
+		distance := timestamp.Distance(at, time.Unix(now, 0))
+		return fmt.Errorf("%w: %s, tolerance %s", ErrTimestampTooOld, distance, w.tolerance)
 	case -age > tolerated:
-		return fmt.Errorf(
-			"%w: %s ahead, tolerance %s", ErrTimestampTooNew, timestamp.Distance(time.Unix(now, 0), at), w.tolerance,
-		)
+		distance := timestamp.Distance(time.Unix(now, 0), at)
+		return fmt.Errorf("%w: %s ahead, tolerance %s", ErrTimestampTooNew, distance, w.tolerance)
 	}
 	return nil
 }

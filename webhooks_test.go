@@ -42,7 +42,6 @@ func TestNewWebhookNamesInvalidField(t *testing.T) {
 			c.Scheme.Encoding = (*base64.Encoding)(nil)
 		}},
 		{"nil Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = nil }},
-		{"an empty list of Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{} }},
 		{"an empty secret", "Secret", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{""} }},
 		{"an empty secret behind a good one", "Secrets[1]", func(c *paymentsvc.WebhookConfig) {
 			c.Secrets = []paymentsvc.Secret{testSecret, ""}
@@ -51,11 +50,9 @@ func TestNewWebhookNamesInvalidField(t *testing.T) {
 			c.Secrets = []paymentsvc.Secret{paymentsvc.Secret(fmt.Sprint(testSecret)), hookOther}
 		}},
 		{"no Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 0 }},
-		{"a Tolerance below a second", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = time.Second - 1 }},
-		{
-			"a Tolerance of a second and a half", "Tolerance",
-			func(c *paymentsvc.WebhookConfig) { c.Tolerance = 3 * time.Second / 2 },
-		},
+		{"a Tolerance of a second and a half", "Tolerance", func(c *paymentsvc.WebhookConfig) {
+			c.Tolerance = 3 * time.Second / 2
+		}},
 		{"a negative Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = -time.Second }},
 		{"the most negative Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = math.MinInt64 }},
 		{"a negative MaxBodyBytes", "MaxBodyBytes", func(c *paymentsvc.WebhookConfig) { c.MaxBodyBytes = -1 }},
@@ -103,7 +100,7 @@ func TestWebhookZeroValueReturnsError(t *testing.T) {
 	})
 }
 
-// unread asserts that the body of r can still be read as want.
+// unread asserts that the body of r is still readable.
 func unread(t testing.TB, r *http.Request, want string) {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)
@@ -178,23 +175,28 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 			{"an empty value", func(h http.Header) { h.Set(name, "") }, paymentsvc.ErrMalformedHeader},
 			{"the value twice", func(h http.Header) { h.Add(name, value) }, paymentsvc.ErrMalformedHeader},
 			{"another value behind it", func(h http.Header) { h.Add(name, "1") }, paymentsvc.ErrMalformedHeader},
-			{"another value before it", func(h http.Header) { h[name] = []string{"1", value} }, paymentsvc.ErrMalformedHeader},
+			{"another value before it", func(h http.Header) {
+				h[name] = []string{"1", value}
+			}, paymentsvc.ErrMalformedHeader},
 			{"an empty value behind it", func(h http.Header) { h.Add(name, "") }, paymentsvc.ErrMalformedHeader},
 			{
 				"a second one in lower case", func(h http.Header) { h[strings.ToLower(name)] = []string{value} },
 				paymentsvc.ErrMalformedHeader,
 			},
-			{"two, neither spelled as net/http does", func(h http.Header) {
+			{"two in other letter cases", func(h http.Header) {
 				delete(h, name)
 				h[strings.ToLower(name)], h[strings.ToUpper(name)] = []string{value}, []string{value}
 			}, paymentsvc.ErrMalformedHeader},
-			{"one in lower case", func(h http.Header) { delete(h, name); h[strings.ToLower(name)] = []string{value} }, nil},
-			{"one in upper case", func(h http.Header) { delete(h, name); h[strings.ToUpper(name)] = []string{value} }, nil},
-			{"one and an empty list under another spelling", func(h http.Header) { h[strings.ToLower(name)] = []string{} }, nil},
-			{
-				"one and others with longer names",
-				func(h http.Header) { h["X-"+name], h[name+"2"] = []string{"1"}, []string{"1"} }, nil,
-			},
+			{"one in upper case", func(h http.Header) {
+				delete(h, name)
+				h[strings.ToUpper(name)] = []string{value}
+			}, nil},
+			{"one and an empty list under another spelling", func(h http.Header) {
+				h[strings.ToLower(name)] = []string{}
+			}, nil},
+			{"one and others with longer names", func(h http.Header) {
+				h["X-"+name], h[name+"2"] = []string{"1"}, []string{"1"}
+			}, nil},
 		} {
 			t.Run(strings.ToLower(name)+": "+test.name, func(t *testing.T) {
 				header := right.Clone()
@@ -344,8 +346,9 @@ func TestWebhookRejectsOtherSpellingsOfSignature(t *testing.T) {
 
 		spellings := []string{
 			strings.ToUpper(right), strings.ToLower(right), strings.ToUpper(right[:1]) + right[1:],
-			" " + right, right + " ", right + "\n", right[:20] + "\n" + right[20:], `"` + right + `"`, right + "," + right,
-			right + "=", strings.TrimRight(right, "="), right[:len(right)-1], right + "0", string(sum),
+			" " + right, right + " ", right + "\n", right[:20] + "\n" + right[20:],
+			`"` + right + `"`, right + "," + right, right + "=", strings.TrimRight(right, "="),
+			right[:len(right)-1], right + "0", string(sum),
 		}
 		if len(right) == 43 { // two bits of the last letter are not used, and a decoder ignores them
 			spellings = append(spellings, right[:42]+string(right[42]+1))
@@ -365,7 +368,7 @@ func TestWebhookRejectsOtherSpellingsOfSignature(t *testing.T) {
 var alteredMessages = flag.Int("altered", 50_000, "messages that are altered after they were signed")
 
 func TestWebhookRejectsAlteredMessages(t *testing.T) {
-	webhook := newHook(t, anyAge, withSecrets(testSecret, hookOther)) // so only the signature protects
+	webhook := newHook(t, anyAge, withSecrets(testSecret, hookOther)) // only the signature protects
 	changes := []func(r *rand.Rand, text []byte) []byte{
 		func(r *rand.Rand, text []byte) []byte { text[r.IntN(len(text))] ^= 1 << r.IntN(8); return text },
 		func(r *rand.Rand, text []byte) []byte { text[r.IntN(len(text))] += byte(1 + r.IntN(255)); return text },
@@ -412,7 +415,7 @@ func TestWebhookRejectsClientRequests(t *testing.T) {
 		_, err := op.call(t, c)
 		require.Error(t, err)
 	}
-	// A payer can put at most text that looks like a notification into a request.
+	// A payer can put the text of a notification into a field of a request.
 	forged := paymentRequest()
 	forged.UserData = hookBody
 	forged.CardData, forged.Payer = map[string]any{"event": "payment.status_changed"}, map[string]any{"order_id": "o-1"}
@@ -422,7 +425,7 @@ func TestWebhookRejectsClientRequests(t *testing.T) {
 	webhook := newHook(t, func(c *paymentsvc.WebhookConfig) { c.Now = time.Now })
 	require.Len(t, requests, len(operations)+1)
 	for i, r := range requests {
-		require.NoError(t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid, so only the body differs")
+		require.NoError(t, webhook.Verify(r.Header, []byte(bodies[i])), "the signature is valid")
 		n, err := webhook.Parse(r.Header, []byte(bodies[i]))
 		isOnly(t, err, paymentsvc.ErrMalformedNotification)
 		assert.Nil(t, n)
@@ -495,8 +498,7 @@ func TestWebhookReturnsErrorOfCanonical(t *testing.T) {
 	require.ErrorIs(t, err, errOfMine)
 }
 
-// A Canonical that appends to Message.Body must not overwrite the bytes after the body, which may belong to another
-// notification.
+// A Canonical may append to Message.Body. The bytes after the body may belong to another notification.
 func TestWebhookCanonicalCannotWriteBehindBody(t *testing.T) {
 	buffer := []byte(hookBody + "the next request in the same buffer")
 	kept := bytes.Clone(buffer)
@@ -506,7 +508,8 @@ func TestWebhookCanonicalCannotWriteBehindBody(t *testing.T) {
 		_ = append(m.Body, "written behind the body"...)
 		return canonical(dst, m)
 	}
-	require.NoError(t, newHook(t, withScheme(scheme)).Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]))
+	webhook := newHook(t, withScheme(scheme))
+	require.NoError(t, webhook.Verify(hookHeader(hookClockShown, hookBody), buffer[:len(hookBody)]))
 	assert.Equal(t, string(kept), string(buffer))
 }
 
@@ -632,10 +635,10 @@ type hookFault struct {
 	want   error
 	status int
 	make   func() *http.Request
-	body   string // to be read after the call
+	body   string // readable after the call
 }
 
-// hookFaults returns every way in which the Webhook of newHook rejects a delivery.
+// hookFaults returns a delivery for each reason of a rejection.
 func hookFaults() []hookFault {
 	changed := func(body string, change func(*http.Request)) func() *http.Request {
 		return func() *http.Request {
@@ -719,11 +722,13 @@ func TestWebhookReportsEachFault(t *testing.T) {
 			calls, r = nil, fault.make()
 			answer := answerOf(noting.Handler(function), r)
 			assert.Equal(t, fault.status, answer.Code)
+			rest := fault.status == http.StatusRequestEntityTooLarge
+			assert.Equal(t, rest, answer.Header().Get("Connection") == "close", "the server must not read the rest")
 			if fault.want == nil {
 				assert.Empty(t, answer.Body.String())
 				assert.Empty(t, calls, "a success is no error")
 			} else {
-				assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "a forger learns only the status")
+				assert.Equal(t, http.StatusText(fault.status)+"\n", answer.Body.String(), "only the status")
 				require.Len(t, calls, 1)
 				assert.Same(t, r, calls[0].request)
 				is(calls[0].err)
@@ -740,25 +745,15 @@ func TestWebhookReportsEachFault(t *testing.T) {
 	}
 }
 
-func TestWebhookLeavesBodyReadable(t *testing.T) {
-	t.Run("a truncated body returns the same error again", func(t *testing.T) {
-		r := hookRequest(hookBody)
-		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(hookBody[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)))
-		_, err := newHook(t).ParseRequest(r)
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		isOnly(t, err, nil)
-		body, err := io.ReadAll(r.Body)
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		assert.Equal(t, hookBody[:40], string(body))
-	})
-	t.Run("no body at all", func(t *testing.T) {
-		for _, none := range []io.ReadCloser{nil, http.NoBody} {
-			r := hookRequest(hookBody)
-			r.Body = none
-			_, err := newHook(t).ParseRequest(r)
-			isOnly(t, err, paymentsvc.ErrEmptyBody)
-		}
-	})
+func TestWebhookLeavesTruncatedBodyReadable(t *testing.T) {
+	r := hookRequest(hookBody)
+	r.Body = io.NopCloser(io.MultiReader(strings.NewReader(hookBody[:40]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	_, err := newHook(t).ParseRequest(r)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	isOnly(t, err, nil)
+	body, err := io.ReadAll(r.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.Equal(t, hookBody[:40], string(body))
 }
 
 type closeCounter struct {
@@ -772,16 +767,15 @@ func (c *closeCounter) Close() error {
 }
 
 func TestWebhookReportsEmptyBody(t *testing.T) {
-	for _, body := range [][]byte{nil, {}} {
-		isOnly(t, newHook(t).Verify(hookHeader(hookClockShown, ""), body), paymentsvc.ErrEmptyBody)
-		_, err := newHook(t).Parse(hookHeader(hookClockShown, ""), body)
+	for _, body := range []io.ReadCloser{nil, http.NoBody} {
+		_, err := newHook(t).Parse(hookHeader(hookClockShown, ""), nil)
 		isOnly(t, err, paymentsvc.ErrEmptyBody)
+		r := hookRequest(hookBody)
+		r.Body = body // like a middleware that does not restore the body
+		_, err = newHook(t).ParseRequest(r)
+		isOnly(t, err, paymentsvc.ErrEmptyBody)
+		assert.Contains(t, err.Error(), "already read", "the error mentions the likely cause")
 	}
-	r := hookRequest(hookBody)
-	_, _ = io.Copy(io.Discard, r.Body) // like a middleware that does not restore the body
-	_, err := newHook(t).ParseRequest(r)
-	isOnly(t, err, paymentsvc.ErrEmptyBody)
-	assert.Contains(t, err.Error(), "already read", "the error mentions the likely cause")
 }
 
 // endless is a body that counts the bytes read. It ends after 16 MiB, in case the reader has no limit.
@@ -808,8 +802,6 @@ func TestWebhookLimitsBody(t *testing.T) {
 	}{
 		{"64 KiB pass", 0, 64 << 10, nil},
 		{"a byte more does not", 0, 64<<10 + 1, paymentsvc.ErrBodyTooLarge},
-		{"a limit of its own is kept", 1000, 1000, nil},
-		{"a byte more than that", 1000, 1001, paymentsvc.ErrBodyTooLarge},
 		{"a higher limit", 1 << 20, 1 << 20, nil},
 		{"a byte more than the higher limit", 1 << 20, 1<<20 + 1, paymentsvc.ErrBodyTooLarge},
 		{"the highest limit", math.MaxInt64, 1 << 20, nil},
@@ -902,8 +894,7 @@ func TestWebhookRejectsLargeBodyUnread(t *testing.T) {
 	assert.Equal(t, http.StatusRequestEntityTooLarge, statusOn(t, conn))
 }
 
-// Proxies disagree about ambiguous requests. None of these requests may reach the function, except as the one signed
-// notification.
+// Proxies disagree about ambiguous requests. The function gets only the signed notification.
 func TestWebhookHandlesOneSignedRequestOnWire(t *testing.T) {
 	length := "Content-Length: " + strconv.Itoa(len(hookBody))
 	signature := plainSignature(testSecret, hookClockShown, hookBody)
@@ -985,20 +976,17 @@ func TestWebhookHandlerAllowsOnlyPOST(t *testing.T) {
 	isOnly(t, reason, paymentsvc.ErrMethodNotAllowed)
 }
 
-// functionErrors returns errors of the caller's function that look like rejections of this package.
+// functionErrors returns errors of the caller's function. Some wrap sentinels of this package.
 func functionErrors() map[string]error {
 	return map[string]error{
 		"an error of its own":                 errors.New("the database is away"),
 		"one that wraps ErrSignatureMismatch": fmt.Errorf("other service: %w", paymentsvc.ErrSignatureMismatch),
 		"one that wraps ErrBodyTooLarge":      fmt.Errorf("other service: %w", paymentsvc.ErrBodyTooLarge),
-		"one that wraps ErrMethodNotAllowed":  paymentsvc.ErrMethodNotAllowed,
 		"one that wraps ErrEmptyBody":         paymentsvc.ErrEmptyBody,
 		"a *NotificationError": &paymentsvc.NotificationError{
 			Err: errors.New("of another notification"),
 		},
-		"the error of a context":               context.Canceled,
-		"one that wraps ErrTimestampTooOld":    paymentsvc.ErrTimestampTooOld,
-		"one that wraps ErrUnexpectedResponse": paymentsvc.ErrUnexpectedResponse,
+		"the error of a context": context.Canceled,
 	}
 }
 

@@ -38,7 +38,7 @@ func members(object []byte) (list []member, ok bool) {
 	return list, true
 }
 
-// Limits of the fields: readFields reads maxFields of them, and addFields adds pieces for fieldsTried.
+// readFields reads at most maxFields fields, and addFields adds pieces for at most fieldsTried fields.
 const (
 	maxFields   = 1000
 	fieldsTried = 24

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -121,7 +122,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 		}
 		return all
 	}
-	assert.Equal(t, []string{"0", "false", "", "", "0"}, figures())
+	assert.Equal(t, []string{"0", "false", "", "", "0", "0"}, figures())
 
 	f.after = func(n int, _ string) error {
 		if n == 1 {
@@ -133,6 +134,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	_, err := s.RunBatch(t.Context(), BatchLimit{})
 	require.NoError(t, err)
 	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "another", success)))
+	require.NoError(t, s.KeepUnreadable(t.Context(), &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}))
 	_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
 	require.NoError(t, err)
 	queue(t, s, payouts("held", 1)...)
@@ -144,7 +146,9 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	assert.Equal(t, []string{"2", "true"}, found[:2])
 	assert.Regexp(t, "^10[0-9]{2}$", found[2])
 	assert.Regexp(t, "^20[0-9]{2}$", found[3])
-	assert.Equal(t, "1", found[4])
+	assert.Equal(t, []string{"1", "1"}, found[4:])
+	_, err = monitor.ExecContext(t.Context(), `SELECT body FROM durable_unreadable`)
+	require.ErrorContains(t, err, "permission denied")
 	_, err = monitor.ExecContext(t.Context(), `SELECT destination FROM durable_rows`)
 	require.ErrorContains(t, err, "permission denied")
 }

@@ -169,8 +169,8 @@ func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	}
 }
 
-// Counts returns the numbers of rows of f.Kind and f.Batch. It ignores the other fields of f. For a batch it reads all
-// rows of the batch.
+// Counts returns the numbers of rows of f.Kind and f.Batch. For a batch it reads all rows, or its newest f.Limit rows. It
+// ignores the other fields of f.
 func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 	counted, err := s.counts(ctx, f)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
 	case f.Kind == KindPayment: // only payouts have a batch
 		return ledger.Counts{}, nil
 	default:
-		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds())
+		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds(), max(0, f.Limit))
 	}
 }
 

@@ -5,14 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// answer is an HTTP answer.
+// answer is an HTTP response.
 type answer struct {
 	status int
 	header http.Header
@@ -38,12 +38,20 @@ func encode(v any) []byte {
 
 func quote(text string) json.RawMessage { return encode(text) }
 
-// errorAnswer puts code and message into the fields that the configuration names.
+// errorAnswer returns an error with code and message in the configured fields.
 func (c *Config) errorAnswer(status int, code json.RawMessage, message string) answer {
 	body := nested{}
 	body.set(c.ErrorCode, code)
 	body.set(c.ErrorMessage, quote(message))
-	return jsonAnswer(status, body)
+	return c.formatted(true, jsonAnswer(status, body))
+}
+
+// formatted returns a response of the service itself in the format of Config.Format.
+func (c *Config) formatted(failed bool, a answer) answer {
+	if c.Format != nil {
+		a.status, a.body = c.Format(failed, a.status, a.header, a.body)
+	}
+	return a
 }
 
 // nested is a JSON object. Each value is nested or json.RawMessage.
@@ -64,7 +72,7 @@ func (n nested) set(name string, value json.RawMessage) {
 	child.set(below, value)
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		s.abandon(w, false)
@@ -74,17 +82,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint := s.endpointOf(r.URL.Path)
 	n, e := s.arriving(endpoint, r)
 	if e.reset {
-		s.markApplied(e.pendingFaults, "reset")
-		s.markApplied(e.pendingFaults, "refuse")
+		s.markApplied(&e.pendingFaults, "reset")
+		s.markApplied(&e.pendingFaults, "refuse")
 		s.abandon(w, true)
 		return
 	}
-	body, err := readBody(r)
-	if err != nil {
-		s.abandon(w, false) // the client left half-way
-		return
-	}
-	if s.ends(r.Context(), e, BeforeCommit) {
+	body, err := ReadBody(r)
+	if err != nil || s.ends(r.Context(), e, BeforeCommit) { // after an error, the client has left
 		s.abandon(w, false)
 		return
 	}
@@ -94,7 +98,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a, carriedOut = s.answer(r, endpoint, n, body)
 	}
 	if !carriedOut { // faults after the commitment have no effect
-		maps.DeleteFunc(e.pendingFaults, func(slot string, _ []pendingFault) bool { return strings.Contains(slot, AfterCommit.String()) })
+		e.pendingFaults = slices.DeleteFunc(e.pendingFaults, func(f pendingFault) bool {
+			return strings.Contains(f.slot, AfterCommit.String())
+		})
 	}
 	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // a closed server's books may have been read already
 		s.abandon(w, false)
@@ -103,19 +109,49 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if other, replaced := s.replacement(e, AfterCommit); replaced != "" {
 		a, slot = other, replaced
 	}
-	s.markApplied(e.pendingFaults, slot)
+	s.markApplied(&e.pendingFaults, slot)
 	s.write(w, r, s.distort(a, e), e)
 }
 
-// readBody reads a body, but at most one byte more than allowed.
-func readBody(r *http.Request) ([]byte, error) {
+// wholeBody is the body of a request after [ReadBody].
+type wholeBody struct {
+	bytes.Reader
+	whole []byte
+	err   error
+}
+
+func (*wholeBody) Close() error { return nil }
+
+// ReadBody returns the body of a request and restores it. It reads at most one byte more than the server accepts. The
+// server reuses the bytes without a copy, and acts upon the error.
+func ReadBody(r *http.Request) ([]byte, error) {
+	if read, ok := r.Body.(*wholeBody); ok {
+		return read.whole, read.err
+	}
 	if r.Body == nil { // a request that no server has read
 		return nil, nil
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead) // the declared length is only a hint
 	_, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
-	return body.Bytes(), err
+	read := &wholeBody{whole: slices.Clip(body.Bytes()), err: err}
+	if body.Len() > 64<<10 {
+		read.whole = bytes.Clone(read.whole) // the buffer may be twice as long
+	}
+	read.Reset(read.whole)
+	r.Body = read
+	return read.whole, err
+}
+
+// Verdict is the server's own decision on a request, see Config.OnChecked.
+type Verdict struct {
+	// Rejection is the reason of a rejection, or nil.
+	Rejection *Rejection
+	// Signature is the error of the timestamp or signature. It is nil for a correct signature and for an earlier
+	// rejection.
+	Signature *SignatureFault
+	// Signed reports that timestamp and signature are correct.
+	Signed bool
 }
 
 // answer returns the service's own response to the nth request at an endpoint. It also reports whether the server
@@ -125,16 +161,29 @@ func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) (a
 	if why == nil {
 		a, why = s.perform(call)
 	}
-	if why == nil {
-		s.checked(r, Verdict{})
-		return a, true
+	verdict := Verdict{Signed: call != nil}
+	if why != nil {
+		verdict.Rejection, verdict.Signature = s.reject(r, endpoint, n, body, why), why.fault
 	}
-	s.checked(r, s.reject(r, endpoint, n, body, why))
+	if s.cfg.OnChecked != nil {
+		s.cfg.OnChecked(r, verdict)
+	}
+	if why == nil {
+		return s.cfg.formatted(false, a), true
+	}
 	how := s.cfg.Errors[why.problem]
 	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, s.explanation(why)), why.problem == ProblemNotFound
 }
 
-// ends waits as a stage says, and reports whether the request ends there.
+// explanation returns the message of an error response.
+func (s *Server) explanation(why *rejection) string {
+	if !s.cfg.ExplainSignatures || why.fault == nil || why.fault.Reason == why.message {
+		return why.message
+	}
+	return why.message + ": " + why.fault.Reason
+}
+
+// ends applies the faults of a stage, and reports whether the request ends there.
 func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 	st := e.at(when)
 	for _, h := range st.holds {
@@ -143,17 +192,17 @@ func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 			continue
 		default:
 		}
-		s.markApplied(e.pendingFaults, h.slot)
+		s.markApplied(&e.pendingFaults, h.slot)
 		if !s.released(ctx, h.release) {
 			return true
 		}
 	}
 	if st.hang {
-		s.markApplied(e.pendingFaults, "hang "+when.String())
+		s.markApplied(&e.pendingFaults, "hang "+when.String())
 		return !s.released(ctx, nil)
 	}
 	if st.drop {
-		s.markApplied(e.pendingFaults, "drop "+when.String())
+		s.markApplied(&e.pendingFaults, "drop "+when.String())
 	}
 	return st.drop
 }
@@ -229,7 +278,7 @@ func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
 	if kind == KindPayment {
 		draft.Type = paymentsvc.PaymentType(strings.TrimPrefix(c.endpoint, InitPayment+"/"))
 	}
-	// The configuration's functions are called without the lock, so that they may ask the server.
+	// These functions run without the lock, because they may call the server.
 	if s.cfg.Check != nil {
 		if err := s.cfg.Check(draft.Order); err != nil {
 			return answer{}, reject(ProblemRefused, err.Error())

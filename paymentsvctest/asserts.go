@@ -11,15 +11,15 @@ import (
 
 // Rejection is a request that the server itself rejected, not a fault.
 type Rejection struct {
-	// Endpoint is the path below {base_url}, and Number counts the requests there from 1. For an unknown
-	// endpoint it is the whole path.
+	// Endpoint is the path below {base_url}, and Number counts the requests there from 1. For an unknown endpoint it is
+	// the whole path, or its first 256 bytes.
 	Endpoint string
 	Number   int
 	// Problem is the reason.
 	Problem Problem
 	// Message describes the error, without values of the request.
 	Message string
-	// UserData is the user_data of the request, or "" for an unreadable body.
+	// UserData is the user_data of the request, or "" for an unreadable body. Without an order, it is cut to 256 bytes.
 	UserData string
 }
 
@@ -28,27 +28,82 @@ func (r Rejection) String() string {
 	return fmt.Sprintf("%s, request %d, user_data %q: %s: %s", r.Endpoint, r.Number, r.UserData, r.Problem, r.Message)
 }
 
-// reject keeps why a request was refused.
-func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *rejection) Verdict {
+// reject records a rejection.
+func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, why *rejection) *Rejection {
 	if endpoint == "" {
-		endpoint = r.URL.Path
+		endpoint = bounded(r.URL.Path)
 	}
 	fields, _ := parseObject(body) // possibly incomplete
+	userData := fields.text("user_data")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	recorded := Rejection{endpoint, n, why.problem, why.message, fields.text("user_data")}
+	if known := s.books.started[userData]; len(known) > 0 {
+		userData = known[0].UserData // the record shares its memory
+	} else {
+		userData = bounded(userData)
+	}
+	recorded := Rejection{endpoint, n, why.problem, why.message, userData}
 	s.rejections.add(recorded)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n
 		s.signatures.add(*why.fault)
 	}
-	return Verdict{&recorded, why.fault}
+	return &recorded
 }
 
 // Rejected returns the requests that the server itself rejected, in their order.
 func (s *Server) Rejected() []Rejection {
 	list, _ := s.RejectedAfter(0)
 	return list
+}
+
+// bounded returns a text of at most 256 bytes, because a flood of rejected requests must not fill the memory.
+func bounded(text string) string {
+	const longest = 256
+	if len(text) <= longest {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:longest], "")) // without the memory of the whole text
+}
+
+// RejectedAfter returns the rejections without the first n, and the number of all.
+func (s *Server) RejectedAfter(n int) (list []Rejection, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rejections.after(n)
+}
+
+// defaultMaxRecords is the default of Config.MaxRecords.
+const defaultMaxRecords = 100_000
+
+// record contains the latest entries of a list. When it has more than limit entries, it drops the older half.
+type record[T any] struct {
+	limit   int
+	entries []T
+	dropped int
+}
+
+func (r *record[T]) add(entries ...T) {
+	r.entries = append(r.entries, entries...)
+	if len(r.entries) <= r.limit {
+		return
+	}
+	first := len(r.entries) - (r.limit+1)/2
+	r.entries, r.dropped = slices.Clone(r.entries[first:]), r.dropped+first
+}
+
+// after returns the entries without the first n of all added entries, and the number of all.
+func (r *record[T]) after(n int) (list []T, all int) {
+	first := min(max(n-r.dropped, 0), len(r.entries))
+	return slices.Clone(r.entries[first:]), r.dropped + len(r.entries)
+}
+
+// Dropped returns the number of rejections, signature faults and deliveries that the server has dropped because of
+// Config.MaxRecords. Assertions about dropped entries fail.
+func (s *Server) Dropped() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rejections.dropped + s.signatures.dropped + s.deliveries.dropped
 }
 
 // assertComplete fails the test if the server has dropped entries of a record.
@@ -141,7 +196,7 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	}
 }
 
-// summary returns the orders and rejections, for the output of a failed test.
+// summary lists the orders and rejections in the output of a failed test.
 func (s *Server) summary() string {
 	orders, rejected, faults := s.Orders(), s.Rejected(), s.SignatureFaults()
 	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests rejected%s\n%d wrong signatures%s",

@@ -3,7 +3,10 @@ package paymentsvctest_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-func TestAssertOrdersSeesASecondStartUnderANewName(t *testing.T) {
+func TestAssertOrdersDetectsASecondStartWithANewUserData(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	test := &spy{TB: t}
 	srv.AssertOrders(test, 0)
@@ -31,7 +34,7 @@ func TestAssertOrdersSeesASecondStartUnderANewName(t *testing.T) {
 	assert.Equal(t, []string{"paymentsvctest: 2 orders exist, want 1"}, test.errors)
 }
 
-func TestAssertStartedSeesADuplicateThatWasRejected(t *testing.T) {
+func TestAssertStartedDetectsARejectedDuplicate(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	pay(t, client, "order-1")
@@ -56,7 +59,7 @@ func TestAssertStartedSeesADuplicateThatWasRejected(t *testing.T) {
 	assert.Contains(t, test.errors[2], "there was no notification to deliver")
 }
 
-func TestAssertsDoNotPassForNothing(t *testing.T) {
+func TestAssertsFailWithoutNotifications(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	test := &spy{TB: t}
 	srv.AssertForgeriesRefused(test)
@@ -76,7 +79,7 @@ func TestAssertsDoNotPassForNothing(t *testing.T) {
 	require.Len(t, test.errors, 2)
 }
 
-func TestAServerCommitsNothingOnceItIsClosed(t *testing.T) {
+func TestClosedFakeStartsNoOrder(t *testing.T) {
 	var srv *paymentsvctest.Server
 	srv = paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Check = func(paymentsvctest.Order) error {
@@ -90,7 +93,48 @@ func TestAServerCommitsNothingOnceItIsClosed(t *testing.T) {
 	require.Empty(t, srv.Orders())
 }
 
-// failing is a test that fails and whose end the test itself chooses.
+func TestRejectionsKeepLittleMemory(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	long := strings.Repeat("long", 1000)
+	pay(t, newClient(t, srv), long)
+	body := func(userData string) string { return strings.Replace(paymentBody, "order-1", userData, 1) }
+	for _, test := range []struct {
+		path, body         string
+		endpoint, userData int // lengths
+	}{
+		{"/init_payment/card", body(long), len("init_payment/card"), len(long)}, // AssertStarted compares a duplicate
+		{"/init_payment/card", body(long+"1") + "{}", len("init_payment/card"), 256},
+		{"/" + long, body("order-1"), 256, len("order-1")},
+	} {
+		send(t, srv, test.path, test.body, nil)
+		rejected := srv.Rejected()
+		require.Len(t, rejected[len(rejected)-1].UserData, test.userData)
+		require.Len(t, rejected[len(rejected)-1].Endpoint, test.endpoint)
+	}
+	large := body(strings.Repeat("x", 64<<10))
+	send(t, srv, "/init_payment/card", large, set("Signature", "00"))
+	require.Contains(t, srv.SignatureFaults()[0].Reason, "the body is too large for a search of the mistake")
+}
+
+func TestFloodOfWrongSignaturesIsNotSearched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := paymentsvctest.StartInMemory(t, config())
+		reason := func() string {
+			send(t, srv, "/init_payment/card", paymentBody, set("Signature", "00"))
+			faults := srv.SignatureFaults()
+			return faults[len(faults)-1].Reason
+		}
+		for range 1001 {
+			require.NotContains(t, reason(), "too many others")
+		}
+		require.Contains(t, reason(), "too many others")
+		time.Sleep(time.Second)
+		require.NotContains(t, reason(), "too many others")
+		require.Contains(t, reason(), "too many others")
+	})
+}
+
+// failing is a test with a controlled end.
 type failing struct {
 	spy
 	cleanups []func()
@@ -109,7 +153,7 @@ func (f *failing) end() {
 	}
 }
 
-func TestStartPrintsTheBooksOnce(t *testing.T) {
+func TestStartPrintsTheOrdersOfAFailedTestOnce(t *testing.T) {
 	passing := &failing{spy: spy{TB: t}}
 	paymentsvctest.Start(passing, config()).AssertOrders(passing, 0)
 	passing.end()

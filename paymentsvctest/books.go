@@ -1,10 +1,13 @@
 package paymentsvctest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 )
@@ -20,8 +23,8 @@ const (
 	KindInvoice Kind = "invoice"
 )
 
-// Order is a payment, payout, form or invoice that was started. Neither fmt nor encoding/json shows its destination and
-// its four open objects.
+// Order is a started payment, payout, form or invoice. fmt and encoding/json omit its destination and its four open
+// objects.
 type Order struct {
 	// Number counts the orders from 1.
 	Number int
@@ -61,7 +64,7 @@ type order struct {
 	Order
 	script   []paymentsvc.StatusName // the statuses still to come
 	refunded money
-	restored bool // its destination is not known
+	restored bool // without a known destination
 }
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
@@ -70,7 +73,7 @@ func (o *order) payout() bool { return o.Kind == KindPayout }
 type account struct {
 	Project
 	balance total // payout_balance
-	pending total // payments, forms and invoices that may still succeed
+	pending total // pending payments, forms and invoices
 }
 
 // books are the orders and balances. They are not safe for concurrent use.
@@ -110,7 +113,7 @@ func reject(problem Problem, message string) *rejection {
 	return &rejection{problem: problem, message: message}
 }
 
-// start enters a new order, or returns the existing one.
+// start enters a new pending order, or returns the existing one.
 func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *rejection) {
 	inScope := func(other *order) bool { return other.ProjectID == o.ProjectID && other.payout() == o.payout() }
 	known := b.started[o.UserData]
@@ -128,8 +131,6 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	}
 	o.Number = b.last + 1
 	o.OrderID = orderID(o.Number)
-	o.Status = paymentsvc.StatusPending
-	o.Numbers = b.numbers[o.Status]
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
 	switch {
 	case err != nil:
@@ -140,6 +141,38 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	*b.accounts[o.ProjectID] = moved
 	return b.enter(o), nil
 }
+
+func (b *books) seed(o Order) (*order, error) {
+	o.Number = b.last + 1
+	o.OrderID, o.Status = cmp.Or(o.OrderID, orderID(o.Number)), cmp.Or(o.Status, paymentsvc.StatusPending)
+	var known bool
+	o.Numbers, known = b.numbers[o.Status]
+	account := b.accounts[o.ProjectID]
+	switch {
+	case !known:
+		return nil, errNoNumbers
+	case b.byID[o.OrderID] != nil:
+		return nil, ErrOrderExists
+	case account == nil:
+		return nil, errNoProject
+	case !slices.Contains([]Kind{KindPayment, KindPayout, KindForm, KindInvoice}, o.Kind):
+		return nil, errors.New("no such kind of order")
+	case !o.Amount.IsSet():
+		return nil, errors.New("the order has no amount")
+	}
+	entry := order{Order: o, restored: o.Destination == ""}
+	if o.Refunded.IsSet() {
+		entry.refunded = moneyOf(o.Refunded)
+	}
+	moved, err := account.move(nil, &entry)
+	if err != nil {
+		return nil, err
+	}
+	*b.accounts[o.ProjectID] = moved
+	return b.enter(entry), nil
+}
+
+func orderID(number int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", number) }
 
 // enter adds an order that its account already counts.
 func (b *books) enter(o order) *order {
@@ -193,7 +226,8 @@ func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, er
 	return o, b.change(o, &after)
 }
 
-var errRefund = errors.New("a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
+var errRefund = errors.New(
+	"a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
 
 // refund refunds a part of an order, if the refund is in SUCCESS.
 func (b *books) refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (*order, error) {
@@ -214,7 +248,8 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	}
 	after := *o
 	var err error
-	if after.Refunded, err = refunded.amount(); err != nil {
+	after.Refunded, err = refunded.amount()
+	if err != nil {
 		return nil, err
 	}
 	after.refunded = refunded
@@ -234,15 +269,16 @@ func (b *books) change(o, after *order) error {
 
 // balances returns the two balances of get_balance.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
-	if payout, err = a.balance.sum.amount(); err != nil {
+	payout, err = a.balance.sum.amount()
+	if err != nil {
 		return payout, expected, err
 	}
 	expected, err = a.balance.sum.plus(a.pending.sum).amount()
 	return payout, expected, err
 }
 
-// move returns the account as it is when an order that counted as before, nil for not at all, counts as after. It
-// is an error for a balance to grow longer than an amount may be.
+// move returns the account after an order has changed from before to after. before is nil for a new order. It returns
+// an error for a balance with more digits than an Amount holds.
 func (a *account) move(before, after *order) (account, error) {
 	moved := *a
 	if before != nil {
@@ -281,4 +317,83 @@ func copies(list []*order) []Order {
 		orders = append(orders, o.Order)
 	}
 	return orders
+}
+
+// money is an exact amount, never changed once it is made. The zero value is 0.
+type money struct {
+	value *big.Rat // nil is 0
+	scale int      // decimals
+}
+
+// moneyOf returns an amount as money. An unset amount is 0.
+func moneyOf(a paymentsvc.Amount) money {
+	if !a.IsSet() {
+		return money{}
+	}
+	value, _ := new(big.Rat).SetString(a.String()) // an Amount is plain decimal text, exact as a fraction
+	_, decimals, _ := strings.Cut(a.String(), ".")
+	return money{value, len(decimals)}
+}
+
+func (m money) rat() *big.Rat {
+	if m.value == nil {
+		return new(big.Rat)
+	}
+	return m.value
+}
+
+func (m money) plus(other money) money {
+	switch {
+	case other.value == nil:
+		return money{m.value, max(m.scale, other.scale)}
+	case m.value == nil:
+		return money{other.value, max(m.scale, other.scale)}
+	}
+	return money{new(big.Rat).Add(m.rat(), other.rat()), max(m.scale, other.scale)}
+}
+
+func (m money) minus(other money) money {
+	return money{new(big.Rat).Sub(m.rat(), other.rat()), max(m.scale, other.scale)}
+}
+
+func (m money) sign() int { return m.rat().Sign() }
+
+// short reports whether m and sums of a few such values certainly fit an Amount of 64 digits.
+func (m money) short() bool {
+	const bits, decimals = 128, 20 // 2^128 has 39 digits
+	return m.scale <= decimals && (m.value == nil || m.value.Num().BitLen() <= bits)
+}
+
+// amount returns m with its scale, or, if that has more digits than an Amount holds, without the zeros at its end. It
+// is an error for m to have more digits even so.
+func (m money) amount() (paymentsvc.Amount, error) {
+	text := m.rat().FloatString(m.scale)
+	a, err := paymentsvc.ParseAmount(text)
+	if err != nil && m.scale > 0 {
+		return paymentsvc.ParseAmount(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+	}
+	return a, err
+}
+
+// total is a sum of money with removable parts. Its scale is the finest scale of its parts.
+type total struct {
+	sum    money
+	scales [maxScale + 1]int // how many have this scale
+}
+
+// maxScale is the most decimals that an Amount has.
+const maxScale = 64
+
+func (t *total) add(m money) { t.change(t.sum.plus(m), m.scale, 1) }
+
+func (t *total) remove(m money) { t.change(t.sum.minus(m), m.scale, -1) }
+
+func (t *total) change(sum money, scale, by int) {
+	t.scales[scale] += by
+	t.sum = money{value: sum.value}
+	for scale, n := range t.scales {
+		if n > 0 {
+			t.sum.scale = scale
+		}
+	}
 }

@@ -23,7 +23,7 @@ import (
 // maxBody limits a request's body, because the document specifies no limit (section 8).
 const maxBody = 1 << 20
 
-// call is a request that has passed all checks.
+// call is a correctly signed request.
 type call struct {
 	endpoint string
 	project  int64
@@ -79,7 +79,8 @@ var requestFields = func() map[string][]field {
 		{"browser", objectField, false}, {"payer", objectField, false}, {"payee", objectField, false},
 	})
 	return map[string][]field{
-		InitPayment + "/card": payment, InitPayment + "/sbp": payment, InitPayment + "/crypto": payment, InitPayment + "/mc": payment,
+		InitPayment + "/card": payment, InitPayment + "/sbp": payment, InitPayment + "/crypto": payment, InitPayment +
+			"/mc": payment,
 		InitForm: payment, InitInvoice: payment,
 		InitPayout: slices.Concat(ids, []field{
 			{"amount", amountField, true}, {"destination", textField, true}, {"user_data", textField, true},
@@ -91,7 +92,7 @@ var requestFields = func() map[string][]field {
 	}
 }()
 
-// check returns a valid call, or a rejection.
+// check returns the call of a correct signature, and a rejection.
 func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *rejection) {
 	fields := requestFields[endpoint]
 	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -109,18 +110,18 @@ func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *r
 	if why := s.checkSignature(r, body, parsed); why != nil {
 		return nil, why
 	}
+	c := &call{endpoint: endpoint, project: parsed.integer("project_id"), fields: parsed}
 	if bodyErr != nil {
-		return nil, reject(ProblemBody, bodyErr.Error())
+		return c, reject(ProblemBody, bodyErr.Error())
 	}
 	if err := parsed.check(fields); err != nil {
-		return nil, reject(ProblemField, err.Error())
+		return c, reject(ProblemField, err.Error())
 	}
 	if endpoint == StatusPayment && parsed.text("order_id") == "" && parsed.text("user_data") == "" {
-		return nil, reject(ProblemField, "order_id: missing, and so is user_data")
+		return c, reject(ProblemField, "order_id: missing, and so is user_data")
 	}
-	c := &call{endpoint: endpoint, project: parsed.integer("project_id"), fields: parsed}
 	if parsed.integer("partner_id") != s.cfg.PartnerID || s.project(c.project) == nil {
-		return nil, reject(ProblemIDs, "no such partner, or no such project of the partner")
+		return c, reject(ProblemIDs, "no such partner, or no such project of the partner")
 	}
 	return c, nil
 }
@@ -153,26 +154,70 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 	if err != nil {
 		return fail("timestamp: " + err.Error())
 	}
-	m := &paymentsvc.Message{
-		Kind:      paymentsvc.KindRequest,
-		Method:    r.Method,
-		URL:       addressOf(r),
-		Header:    r.Header,
-		Timestamp: r.Header.Get("Timestamp"),
-		Body:      body,
-	}
+	m := messageOf(paymentsvc.KindRequest, r, addressOf(r), body)
 	signers := s.cfg.Projects // any project, if the body has no valid project_id
 	if p := s.project(parsed.integer("project_id")); p != nil {
 		signers = []Project{*p}
 	}
-	if !s.signedByOneOf(signers, m, r.Header.Get("Signature")) {
-		return &rejection{
-			problem: ProblemSignature,
-			message: "the signature is not that of this request",
-			fault:   s.diagnose(signers[0], m, r.Header.Get("Signature")),
+	if slices.ContainsFunc(signers, func(p Project) bool { return s.signedWith(p.Secret, m) }) {
+		return s.checkAge(at)
+	}
+	return &rejection{ProblemSignature, "the signature is not that of this request", s.explain(signers[0], m)}
+}
+
+// explain returns the reason of a wrong signature. The search for it signs the body many times, so it skips large
+// bodies and a flood of wrong signatures.
+func (s *Server) explain(p Project, m *paymentsvc.Message) *SignatureFault {
+	const longest = 64 << 10
+	switch {
+	case len(m.Body) > longest:
+		return &SignatureFault{Reason: "the signature is wrong, and the body is too large for a search of the mistake"}
+	case !s.mayExplain():
+		return &SignatureFault{Reason: "the signature is wrong, like too many others for a search of the mistake"}
+	}
+	return s.diagnose(p, m, m.Header.Get("Signature"))
+}
+
+// mayExplain allows 1000 searches, and one more each second.
+func (s *Server) mayExplain() bool {
+	const burst = 1000 * time.Second
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if earliest := now.Add(-burst); s.nextExplanation.Before(earliest) {
+		s.nextExplanation = earliest
+	}
+	if s.nextExplanation.After(now) {
+		return false
+	}
+	s.nextExplanation = s.nextExplanation.Add(time.Second)
+	return true
+}
+
+// messageOf returns the parts of a request for the scheme.
+func messageOf(kind paymentsvc.MessageKind, r *http.Request, address *url.URL, body []byte) *paymentsvc.Message {
+	return &paymentsvc.Message{
+		Kind: kind, Method: r.Method, URL: address, Header: r.Header, Timestamp: r.Header.Get("Timestamp"), Body: body,
+	}
+}
+
+// signedWith reports whether a secret has made the signature of a message.
+func (s *Server) signedWith(secret paymentsvc.Secret, m *paymentsvc.Message) bool {
+	made, err := s.cfg.Scheme.Signature(secret, m)
+	return secret != "" && err == nil && made == m.Header.Get("Signature")
+}
+
+// SignedNotification reports whether a secret of the partner has signed a notification of this server, and whether it
+// is a Project.OldSecret. A transport of [Receiver.Via] detects a forgery with it.
+func (s *Server) SignedNotification(r *http.Request, body []byte) (signed, old bool) {
+	m := messageOf(paymentsvc.KindNotification, r, r.URL, body)
+	for _, p := range s.cfg.Projects {
+		old = s.signedWith(p.OldSecret, m)
+		if old || s.signedWith(p.Secret, m) {
+			return true, old
 		}
 	}
-	return s.checkAge(at)
+	return false, false
 }
 
 // checkAge rejects a timestamp outside Config.Tolerance.
@@ -184,17 +229,9 @@ func (s *Server) checkAge(at time.Time) *rejection {
 	if s.cfg.Tolerance == 0 || later.Sub(earlier) <= s.cfg.Tolerance {
 		return nil
 	}
-	message := fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", timestamp.Distance(earlier, later), s.cfg.Tolerance)
+	message := fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", timestamp.Distance(earlier, later),
+		s.cfg.Tolerance)
 	return &rejection{ProblemTimestamp, message, &SignatureFault{Reason: message}}
-}
-
-func (s *Server) signedByOneOf(projects []Project, m *paymentsvc.Message, signature string) bool {
-	for _, p := range projects {
-		if want, err := s.cfg.Scheme.Signature(p.Secret, m); err == nil && want == signature {
-			return true
-		}
-	}
-	return false
 }
 
 // addressOf returns the address that the client signed. A router may have shortened r.URL, so it is read from the

@@ -2,6 +2,7 @@ package paymentsvctest_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,11 +25,13 @@ const (
 	balanceBody = `{"partner_id":7,"project_id":42}`
 )
 
-// now is the clock of these tests.
+// now returns a fixed time.
 func now() time.Time { return time.Unix(1_764_310_000, 0) }
 
-// send posts a body, signed as it should be, and then changed by change.
-func send(t testing.TB, srv *paymentsvctest.Server, path, body string, change func(*http.Request)) (status int, answer string) {
+// send posts a correctly signed body after change.
+func send(
+	t testing.TB, srv *paymentsvctest.Server, path, body string, change func(*http.Request),
+) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -51,100 +54,130 @@ func set(name string, values ...string) func(*http.Request) {
 	return func(r *http.Request) { r.Header[name] = values }
 }
 
-func TestServerRejectsWhatTheDocumentForbids(t *testing.T) {
+func TestFakeRejectsRequestsThatTheDocumentForbids(t *testing.T) {
 	const initPayment = "/init_payment/card"
 	replace := func(old, new string) string {
 		require.Contains(t, paymentBody, old)
 		return strings.Replace(paymentBody, old, new, 1)
 	}
-	for _, test := range []struct {
-		name    string
-		path    string
-		body    string
-		change  func(*http.Request)
-		status  int
+	with := func(fields string) string { return replace(`"order-1"`, `"order-1",`+fields) }
+	without := func(header string) func(*http.Request) { return func(r *http.Request) { r.Header.Del(header) } }
+	type row struct {
+		name, path, body string
+		change           func(*http.Request)
+		message          string // "" for any
+	}
+	for _, group := range []struct {
 		problem paymentsvctest.Problem
-		message string
+		status  int
+		rows    []row
 	}{
-		{"an unknown path", "/init_refund", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, "no such endpoint"},
-		{"an unknown payment type", "/init_payment/cash", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
-		{"a payment without a type", "/init_payment", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
-		{"a slash at the end", initPayment + "/", paymentBody, nil, 404, paymentsvctest.ProblemEndpoint, ""},
-		{"a method other than POST", initPayment, paymentBody, func(r *http.Request) { r.Method = http.MethodPut }, 405, paymentsvctest.ProblemMethod, ""},
-		{"another content type", initPayment, paymentBody, set("Content-Type", "text/json"), 415, paymentsvctest.ProblemContentType, ""},
-		{"no content type", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Content-Type") }, 415, paymentsvctest.ProblemContentType, ""},
-		{"a body over 1 MiB", initPayment, paymentBody + strings.Repeat(" ", 1<<20), nil, 413, paymentsvctest.ProblemTooLarge, ""},
-
-		{"no timestamp", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Timestamp") }, 401, paymentsvctest.ProblemHeader, "the timestamp header is missing"},
-		{"no signature", initPayment, paymentBody, func(r *http.Request) { r.Header.Del("Signature") }, 401, paymentsvctest.ProblemHeader, "the signature header is missing"},
-		{"an empty signature", initPayment, paymentBody, set("Signature", ""), 401, paymentsvctest.ProblemHeader, "the signature header is empty"},
-		{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"), 401, paymentsvctest.ProblemHeader, "the signature header appears more than once"},
-		{"two timestamps", initPayment, paymentBody, set("Timestamp", "1764310000", "1764310000"), 401, paymentsvctest.ProblemHeader, ""},
-		{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"), 401, paymentsvctest.ProblemHeader, "timestamp: not digits, want Unix time in seconds"},
-		{"milliseconds as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000000"), 401, paymentsvctest.ProblemHeader, "timestamp: in milliseconds, want Unix time in seconds"},
-		{"zero as timestamp", initPayment, paymentBody, set("Timestamp", "0"), 401, paymentsvctest.ProblemHeader, "timestamp: 0, want Unix time in seconds"},
-		{"leading zeros in a timestamp", initPayment, paymentBody, set("Timestamp", "007"), 401, paymentsvctest.ProblemHeader, "timestamp: leading zeros, want Unix time in seconds"},
-		{"a fraction as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000.5"), 401, paymentsvctest.ProblemHeader, ""},
-		{"a date as timestamp", initPayment, paymentBody, set("Timestamp", "2025-11-28"), 401, paymentsvctest.ProblemHeader, ""},
-		{"another timestamp than the signed one", initPayment, paymentBody, set("Timestamp", "1764310001"), 401, paymentsvctest.ProblemSignature, ""},
-		{"another signature", initPayment, paymentBody, set("Signature", "00"), 401, paymentsvctest.ProblemSignature, "the signature is not that of this request"},
-		{"a request of project 43", initPayment, replace("42", "43"), nil, 403, paymentsvctest.ProblemIDs, ""},
-		{"a request of partner 8", initPayment, replace("7", "8"), nil, 403, paymentsvctest.ProblemIDs, ""},
-
-		{"no body", initPayment, "", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
-		{"an array", initPayment, "[]", nil, 400, paymentsvctest.ProblemBody, "the body is not a JSON object"},
-		{"half an object", initPayment, paymentBody[:30], nil, 400, paymentsvctest.ProblemBody, "the body is not JSON"},
-		{"an object and more", initPayment, paymentBody + "{}", nil, 400, paymentsvctest.ProblemBody, "something follows the JSON object in the body"},
-		{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil, 400, paymentsvctest.ProblemBody, "duplicate field in the body"},
-		{"text that is not UTF-8", initPayment, replace("order-1", "order-\xff"), nil, 400, paymentsvctest.ProblemBody, "the body is not UTF-8"},
-
-		{"no amount", initPayment, replace(`"amount":10.50,`, ``), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
-		{"a quoted amount", initPayment, replace("10.50", `"10.50"`), nil, 400, paymentsvctest.ProblemField, "amount: not a number"},
-		{"an amount of 65 digits", initPayment, replace("10.50", strings.Repeat("1", 65)), nil, 400, paymentsvctest.ProblemField, "amount: not a number"},
-		{"a fraction as an id", initPayment, replace("42", "42.0"), nil, 400, paymentsvctest.ProblemField, "project_id: not an integer"},
-		{"a quoted id", initPayment, replace("7", `"7"`), nil, 400, paymentsvctest.ProblemField, "partner_id: not an integer"},
-		{"no partner_id", initPayment, replace(`"partner_id":7,`, ``), nil, 400, paymentsvctest.ProblemField, "partner_id: missing"},
-		{"null for a required field", initPayment, replace(`"order-1"`, "null"), nil, 400, paymentsvctest.ProblemField, "user_data: not a string that is not empty"},
-		{"an empty user_data", initPayment, replace("order-1", ""), nil, 400, paymentsvctest.ProblemField, "user_data: not a string that is not empty"},
-		{"card_data as text", initPayment, replace(`"order-1"`, `"order-1","card_data":"4111111111111111"`), nil, 400, paymentsvctest.ProblemField, "card_data: not an object"},
-		{"payer as null", initPayment, replace(`"order-1"`, `"order-1","payer":null`), nil, 400, paymentsvctest.ProblemField, "payer: not an object"},
-		{"browser as an array", initPayment, replace(`"order-1"`, `"order-1","browser":[]`), nil, 400, paymentsvctest.ProblemField, "browser: not an object"},
-		{"payee as a number", initPayment, replace(`"order-1"`, `"order-1","payee":1`), nil, 400, paymentsvctest.ProblemField, "payee: not an object"},
-		{"a field in other case", initPayment, replace("amount", "Amount"), nil, 400, paymentsvctest.ProblemField, "amount: missing"},
-		{"a field of no document", initPayment, replace(`"order-1"`, `"order-1","secret_field":1`), nil, 400, paymentsvctest.ProblemField, "the body has a field that the document does not show for this endpoint"},
-		{"the destination of a payout in a payment", initPayment, replace(`"order-1"`, `"order-1","destination":"x"`), nil, 400, paymentsvctest.ProblemField, ""},
-		{"a payout without a destination", "/init_payout", paymentBody, nil, 400, paymentsvctest.ProblemField, "destination: missing"},
-		{"card_data in a payout", "/init_payout", strings.Replace(payoutBody, "{", `{"card_data":{},`, 1), nil, 400, paymentsvctest.ProblemField, ""},
-		{"a status of neither identifier", "/status_payment", balanceBody, nil, 400, paymentsvctest.ProblemField, "order_id: missing, and so is user_data"},
-		{"a payout's status by user_data", "/status_payout", strings.Replace(balanceBody, "{", `{"user_data":"x",`, 1), nil, 400, paymentsvctest.ProblemField, "order_id: missing"},
-		{"an unknown order", "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil, 404, paymentsvctest.ProblemNotFound, ""},
-		{"a balance with an amount", "/get_balance", strings.Replace(balanceBody, "{", `{"amount":1,`, 1), nil, 400, paymentsvctest.ProblemField, ""},
+		{paymentsvctest.ProblemEndpoint, 404, []row{
+			{"an unknown path", "/init_refund", paymentBody, nil, "no such endpoint"},
+			{"an unknown payment type", "/init_payment/cash", paymentBody, nil, ""},
+			{"a payment without a type", "/init_payment", paymentBody, nil, ""},
+			{"a slash at the end", initPayment + "/", paymentBody, nil, ""},
+		}},
+		{paymentsvctest.ProblemMethod, 405, []row{
+			{"a method other than POST", initPayment, paymentBody, func(r *http.Request) { r.Method = http.MethodPut }, ""},
+		}},
+		{paymentsvctest.ProblemContentType, 415, []row{
+			{"another content type", initPayment, paymentBody, set("Content-Type", "text/json"), ""},
+			{"no content type", initPayment, paymentBody, without("Content-Type"), ""},
+		}},
+		{paymentsvctest.ProblemTooLarge, 413, []row{
+			{"a body over 1 MiB", initPayment, paymentBody + strings.Repeat(" ", 1<<20), nil, ""},
+		}},
+		{paymentsvctest.ProblemHeader, 401, []row{
+			{"no timestamp", initPayment, paymentBody, without("Timestamp"), "the timestamp header is missing"},
+			{"no signature", initPayment, paymentBody, without("Signature"), "the signature header is missing"},
+			{"an empty signature", initPayment, paymentBody, set("Signature", ""), "the signature header is empty"},
+			{"two signatures", initPayment, paymentBody, set("Signature", "a", "b"),
+				"the signature header appears more than once"},
+			{"two timestamps", initPayment, paymentBody, set("Timestamp", "1764310000", "1764310000"), ""},
+			{"a signed number as timestamp", initPayment, paymentBody, set("Timestamp", "+1764310000"),
+				"timestamp: not digits, want Unix time in seconds"},
+			{"milliseconds as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000000"),
+				"timestamp: in milliseconds, want Unix time in seconds"},
+			{"zero as timestamp", initPayment, paymentBody, set("Timestamp", "0"), "timestamp: 0, want Unix time in seconds"},
+			{"leading zeros in a timestamp", initPayment, paymentBody, set("Timestamp", "007"),
+				"timestamp: leading zeros, want Unix time in seconds"},
+			{"a fraction as timestamp", initPayment, paymentBody, set("Timestamp", "1764310000.5"), ""},
+			{"a date as timestamp", initPayment, paymentBody, set("Timestamp", "2025-11-28"), ""},
+		}},
+		{paymentsvctest.ProblemSignature, 401, []row{
+			{"another timestamp than the signed one", initPayment, paymentBody, set("Timestamp", "1764310001"), ""},
+			{"another signature", initPayment, paymentBody, set("Signature", "00"), "the signature is not that of this request"},
+		}},
+		{paymentsvctest.ProblemIDs, 403, []row{
+			{"a request of project 43", initPayment, replace("42", "43"), nil, ""},
+			{"a request of partner 8", initPayment, replace("7", "8"), nil, ""},
+		}},
+		{paymentsvctest.ProblemBody, 400, []row{
+			{"no body", initPayment, "", nil, "the body is not a JSON object"},
+			{"an array", initPayment, "[]", nil, "the body is not a JSON object"},
+			{"half an object", initPayment, paymentBody[:30], nil, "the body is not JSON"},
+			{"an object and more", initPayment, paymentBody + "{}", nil, "something follows the JSON object in the body"},
+			{"a field twice", initPayment, replace(`"user_data"`, `"amount":10.50,"user_data"`), nil,
+				"duplicate field in the body"},
+			{"text that is not UTF-8", initPayment, replace("order-1", "order-\xff"), nil, "the body is not UTF-8"},
+		}},
+		{paymentsvctest.ProblemField, 400, []row{
+			{"no amount", initPayment, replace(`"amount":10.50,`, ``), nil, "amount: missing"},
+			{"a quoted amount", initPayment, replace("10.50", `"10.50"`), nil, "amount: not a number"},
+			{"an amount of 65 digits", initPayment, replace("10.50", strings.Repeat("1", 65)), nil, "amount: not a number"},
+			{"a fraction as an id", initPayment, replace("42", "42.0"), nil, "project_id: not an integer"},
+			{"a quoted id", initPayment, replace("7", `"7"`), nil, "partner_id: not an integer"},
+			{"no partner_id", initPayment, replace(`"partner_id":7,`, ``), nil, "partner_id: missing"},
+			{"null for a required field", initPayment, replace(`"order-1"`, "null"), nil,
+				"user_data: not a string that is not empty"},
+			{"an empty user_data", initPayment, replace("order-1", ""), nil, "user_data: not a string that is not empty"},
+			{"card_data as text", initPayment, with(`"card_data":"4111111111111111"`), nil, "card_data: not an object"},
+			{"payer as null", initPayment, with(`"payer":null`), nil, "payer: not an object"},
+			{"browser as an array", initPayment, with(`"browser":[]`), nil, "browser: not an object"},
+			{"payee as a number", initPayment, with(`"payee":1`), nil, "payee: not an object"},
+			{"a field in other case", initPayment, replace("amount", "Amount"), nil, "amount: missing"},
+			{"a field of no document", initPayment, with(`"secret_field":1`), nil,
+				"the body has a field that the document does not show for this endpoint"},
+			{"the destination of a payout in a payment", initPayment, with(`"destination":"x"`), nil, ""},
+			{"a payout without a destination", "/init_payout", paymentBody, nil, "destination: missing"},
+			{"card_data in a payout", "/init_payout", strings.Replace(payoutBody, "{", `{"card_data":{},`, 1), nil, ""},
+			{"a status of neither identifier", "/status_payment", balanceBody, nil, "order_id: missing, and so is user_data"},
+			{"a payout's status by user_data", "/status_payout", strings.Replace(balanceBody, "{", `{"user_data":"x",`, 1), nil,
+				"order_id: missing"},
+			{"a balance with an amount", "/get_balance", strings.Replace(balanceBody, "{", `{"amount":1,`, 1), nil, ""},
+		}},
+		{paymentsvctest.ProblemNotFound, 404, []row{
+			{"an unknown order", "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil, ""},
+		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config())
-			status, answer := send(t, srv, test.path, test.body, test.change)
-			assert.Equal(t, test.status, status)
+		for _, test := range group.rows {
+			t.Run(test.name, func(t *testing.T) {
+				srv := paymentsvctest.Start(t, config())
+				status, answer := send(t, srv, test.path, test.body, test.change)
+				assert.Equal(t, group.status, status)
 
-			rejected := srv.Rejected()
-			require.Len(t, rejected, 1)
-			assert.Equal(t, test.problem, rejected[0].Problem)
-			if test.message != "" {
-				assert.Equal(t, test.message, rejected[0].Message)
-			}
-			want, err := json.Marshal(map[string]string{"error_code": string(test.problem), "error_message": rejected[0].Message})
-			require.NoError(t, err)
-			assert.JSONEq(t, string(want), answer)
-			assert.Empty(t, srv.Orders())
-			signature := test.problem == paymentsvctest.ProblemHeader || test.problem == paymentsvctest.ProblemSignature
-			assert.Equal(t, signature, len(srv.SignatureFaults()) == 1)
-			for _, hidden := range []string{card, "secret_field", string(secret)} {
-				assert.NotContains(t, fmt.Sprint(rejected, srv.SignatureFaults(), answer), hidden)
-			}
-		})
+				rejected := srv.Rejected()
+				require.Len(t, rejected, 1)
+				assert.Equal(t, group.problem, rejected[0].Problem)
+				assert.Equal(t, cmp.Or(test.message, rejected[0].Message), rejected[0].Message)
+				want, err := json.Marshal(map[string]string{
+					"error_code": string(group.problem), "error_message": rejected[0].Message,
+				})
+				require.NoError(t, err)
+				assert.JSONEq(t, string(want), answer)
+				assert.Empty(t, srv.Orders())
+				isSignature := group.problem == paymentsvctest.ProblemHeader || group.problem == paymentsvctest.ProblemSignature
+				assert.Equal(t, isSignature, len(srv.SignatureFaults()) == 1)
+				for _, hidden := range []string{card, "secret_field", string(secret)} {
+					assert.NotContains(t, fmt.Sprint(rejected, srv.SignatureFaults(), answer), hidden)
+				}
+			})
+		}
 	}
 }
 
-func TestServerAcceptsWhatTheDocumentShows(t *testing.T) {
+func TestFakeAcceptsRequestsOfTheDocument(t *testing.T) {
 	objects := `"card_data":{"pan":"4111111111111111"},"browser":{},"payer":{"a":[1]},"payee":{"b":null}`
 	withObjects := strings.Replace(paymentBody, `"order-1"`, `"order-1",`+objects, 1)
 	srv := paymentsvctest.Start(t, config(everyStartCounts))
@@ -152,20 +185,27 @@ func TestServerAcceptsWhatTheDocumentShows(t *testing.T) {
 		status, answer := send(t, srv, "/init_payment/"+kind, withObjects, nil)
 		assert.Equal(t, 200, status)
 		n := len(srv.Orders())
-		assert.Equal(t, fmt.Sprintf(`{"order_id":"00000000-0000-4000-8000-%012d","status":1,"status_code":10,`+
-			`"redirect_url":"https://pay.example/payment/00000000-0000-4000-8000-%012d"}`, n, n), answer)
+		assert.Equal(t, fmt.Sprintf(`{"order_id":"%s","status":1,"status_code":10,`+
+			`"redirect_url":"https://pay.example/payment/%[1]s"}`, nth(n)), answer)
 		assert.Equal(t, paymentsvc.PaymentType(kind), srv.Orders()[n-1].Type)
 	}
+	status := func(kind, userData string, order int) string {
+		return fmt.Sprintf(`{"partner_id":7,"project_id":42,"amount":10.50,"description":"%s of paymentsvctest",`+
+			`"user_data":"%s","order_id":"%s"}`, kind, userData, nth(order))
+	}
+	withID := func(name, value string) string {
+		return strings.Replace(balanceBody, "{", fmt.Sprintf("{%q:%q,", name, value), 1)
+	}
 	for _, test := range []struct{ path, body, want string }{
-		{"/init_payout", payoutBody, `{"order_id":"00000000-0000-4000-8000-000000000005","status":1,"status_code":10}`},
-		{"/init_form", withObjects, `{"redirect_url":"https://pay.example/form/00000000-0000-4000-8000-000000000006"}`},
-		{"/init_invoice", withObjects, `{"invoice_url":"https://pay.example/invoice/00000000-0000-4000-8000-000000000007","order_id":"00000000-0000-4000-8000-000000000007"}`},
-		{"/status_payment", `{"order_id":"00000000-0000-4000-8000-000000000001","partner_id":7,"project_id":42}`,
-			`{"partner_id":7,"project_id":42,"amount":10.50,"description":"payment of paymentsvctest","user_data":"order-1","order_id":"00000000-0000-4000-8000-000000000001"}`},
-		{"/status_payment", `{"user_data":"order-1","partner_id":7,"project_id":42}`, // the latest with this user_data
-			`{"partner_id":7,"project_id":42,"amount":10.50,"description":"invoice of paymentsvctest","user_data":"order-1","order_id":"00000000-0000-4000-8000-000000000007"}`},
-		{"/status_payout", `{"order_id":"00000000-0000-4000-8000-000000000005","partner_id":7,"project_id":42}`,
-			`{"partner_id":7,"project_id":42,"amount":10.50,"description":"payout of paymentsvctest","user_data":"payout-1","order_id":"00000000-0000-4000-8000-000000000005"}`},
+		{"/init_payout", payoutBody, `{"order_id":"` + nth(5) + `","status":1,"status_code":10}`},
+		{"/init_form", withObjects, `{"redirect_url":"https://pay.example/form/` + nth(6) + `"}`},
+		{
+			"/init_invoice", withObjects,
+			`{"invoice_url":"https://pay.example/invoice/` + nth(7) + `","order_id":"` + nth(7) + `"}`,
+		},
+		{"/status_payment", withID("order_id", nth(1)), status("payment", "order-1", 1)},
+		{"/status_payment", withID("user_data", "order-1"), status("invoice", "order-1", 7)}, // the latest
+		{"/status_payout", withID("order_id", nth(5)), status("payout", "payout-1", 5)},
 		{"/get_balance", balanceBody, `{"payout_balance":989.50,"expected_balance":1052.50,"currency":"EUR"}`},
 	} {
 		status, answer := send(t, srv, test.path, test.body, set("Content-Type", "application/json; charset=utf-8"))
@@ -180,7 +220,7 @@ func TestServerAcceptsWhatTheDocumentShows(t *testing.T) {
 	srv.AssertAllSigned(t)
 }
 
-func TestStatusFindsOnlyItsOwnOrders(t *testing.T) {
+func TestStatusFindsOnlyOrdersOfItsKindAndProject(t *testing.T) {
 	other := paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"}
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, other) }))
 	client := newClient(t, srv)
@@ -196,6 +236,10 @@ func TestStatusFindsOnlyItsOwnOrders(t *testing.T) {
 	require.Error(t, err, "a payout is no payment")
 	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "payout-1"})
 	require.Error(t, err, "a payout cannot be found by user_data")
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: paymentID, UserData: "order-2"})
+	require.Error(t, err, "both identifiers must match")
+	pay(t, client, `escaped "\ü`)
+	assert.Equal(t, 1, srv.Started(`escaped "\ü`))
 	_, err = elsewhere.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: paymentID})
 	require.Error(t, err, "a payment belongs to one project")
 	_, err = elsewhere.InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, payment("order-1"))
@@ -213,19 +257,20 @@ func TestStatusFindsOnlyItsOwnOrders(t *testing.T) {
 func TestToleranceIsExactToTheSecond(t *testing.T) {
 	for _, test := range []struct {
 		tolerance time.Duration
-		off       time.Duration
-		distance  string // in the error, "" for none
+		clock     time.Time
+		distance  string // in the error, or "" for an accepted timestamp
 	}{
-		{0, 100 * 365 * 24 * time.Hour, ""},
-		{5 * time.Minute, 5 * time.Minute, ""},
-		{5 * time.Minute, -5 * time.Minute, ""},
-		{5 * time.Minute, 301 * time.Second, "5m1s"},
-		{5 * time.Minute, -301 * time.Second, "5m1s"},
+		{0, now().AddDate(1000, 0, 0), ""},
+		{5 * time.Minute, now().Add(5 * time.Minute), ""},
+		{5 * time.Minute, now().Add(-5 * time.Minute), ""},
+		{5 * time.Minute, now().Add(301 * time.Second), "5m1s"},
+		{5 * time.Minute, now().Add(-301 * time.Second), "5m1s"},
+		{5 * time.Minute, now().AddDate(1000, 0, 0), "more than 292 years"},
 	} {
-		t.Run(fmt.Sprint(test.tolerance, test.off), func(t *testing.T) {
+		t.Run(fmt.Sprint(test.tolerance, test.clock), func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 				c.Tolerance = test.tolerance
-				c.Now = func() time.Time { return now().Add(test.off) }
+				c.Now = func() time.Time { return test.clock }
 			}))
 			status, _ := send(t, srv, "/get_balance", balanceBody, nil)
 			if test.distance == "" {
@@ -234,27 +279,19 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 			}
 			assert.Equal(t, 401, status)
 			require.Len(t, srv.SignatureFaults(), 1)
-			assert.Equal(t, "get_balance, request 1: the timestamp is "+test.distance+" from the clock, tolerance 5m0s", srv.SignatureFaults()[0].String())
+			assert.Equal(t,
+				"get_balance, request 1: the timestamp is "+test.distance+" from the clock, tolerance 5m0s",
+				srv.SignatureFaults()[0].String())
 		})
 	}
 }
 
-func TestToleranceOfCenturiesIsNotADuration(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
-		c.Tolerance = 5 * time.Minute
-		c.Now = func() time.Time { return now().AddDate(1000, 0, 0) }
-	}))
-	status, answer := send(t, srv, "/get_balance", balanceBody, nil)
-	assert.Equal(t, 401, status)
-	assert.Contains(t, answer, "the timestamp is more than 292 years from the clock, tolerance 5m0s")
-}
-
-func TestRepeatedUserData(t *testing.T) {
+func TestRepeatedSelectsTheResponseToADuplicate(t *testing.T) {
 	start := func(c *paymentsvc.Client, kind paymentsvc.PaymentType, text string) (string, error) {
 		r, err := c.InitPayment(t.Context(), kind, paymentsvc.PaymentRequest{Amount: amount(text), UserData: "order-1"})
 		return orZero(r).OrderID, err
 	}
-	t.Run("is refused by default", func(t *testing.T) {
+	t.Run("is rejected by default", func(t *testing.T) {
 		srv := paymentsvctest.Start(t, config())
 		client := newClient(t, srv)
 		pay(t, client, "order-1")
@@ -267,13 +304,17 @@ func TestRepeatedUserData(t *testing.T) {
 		assert.Equal(t, "order-1", srv.Rejected()[0].UserData)
 		assert.Equal(t, 2, srv.Started("order-1"))
 	})
-	t.Run("gives the same order, if nothing differs", func(t *testing.T) {
-		srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
+	t.Run("returns the same order for an equal request", func(t *testing.T) {
+		started := 0
+		srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+			c.Repeated, c.OnStart = paymentsvctest.SameOrder, func(paymentsvctest.Order) { started++ }
+		}))
 		client := newClient(t, srv)
 		first := pay(t, client, "order-1")
 		_, err := srv.Settle(first, paymentsvc.StatusSuccess)
 		require.NoError(t, err)
-		again, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount("10.5"), UserData: "order-1"})
+		again, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
+			paymentsvc.PaymentRequest{Amount: amount("10.5"), UserData: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, first, again.OrderID)
 		assert.Equal(t, int64(2), again.Status, "with the status that it has")
@@ -283,9 +324,9 @@ func TestRepeatedUserData(t *testing.T) {
 		require.Error(t, err, "another type")
 		_, err = client.InitInvoice(t.Context(), payment("order-1"))
 		require.Error(t, err, "another kind")
-		assert.Equal(t, 1, srv.Started("order-1"))
+		assert.Equal(t, []int{1, 1}, []int{srv.Started("order-1"), started})
 	})
-	t.Run("makes another order", func(t *testing.T) {
+	t.Run("starts another order", func(t *testing.T) {
 		srv := paymentsvctest.Start(t, config(everyStartCounts))
 		client := newClient(t, srv)
 		first, second := pay(t, client, "order-1"), pay(t, client, "order-1")
@@ -294,7 +335,7 @@ func TestRepeatedUserData(t *testing.T) {
 	})
 }
 
-func TestConfigOfWhatTheDocumentLeavesOpen(t *testing.T) {
+func TestConfigSetsUnspecifiedBehaviour(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.ErrorCode, c.ErrorMessage = "error.code", "error.text.en"
 		c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{
@@ -332,24 +373,29 @@ func TestConfigOfWhatTheDocumentLeavesOpen(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, int64(-3), p.Status)
 	assert.Equal(t, int64(1000), p.StatusCode)
-	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeSBP, paymentsvc.PaymentRequest{Amount: amount("100.01"), UserData: "order-2"})
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeSBP,
+		paymentsvc.PaymentRequest{Amount: amount("100.01"), UserData: "order-2"})
 	require.ErrorAs(t, err, &reported)
 	assert.Equal(t, "100 is the most", reported.Message)
 	for range 9 {
-		_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: amount("100"), Destination: card, UserData: paymentsvc.NewUserData()})
+		_, err = client.InitPayout(t.Context(),
+			paymentsvc.PayoutRequest{Amount: amount("100"), Destination: card, UserData: paymentsvc.NewUserData()})
 		require.NoError(t, err)
 	}
 	payOut(t, client, "payout-1")
-	_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: amount("89.51"), Destination: card, UserData: "payout-2"})
+	_, err = client.InitPayout(t.Context(),
+		paymentsvc.PayoutRequest{Amount: amount("89.51"), Destination: card, UserData: "payout-2"})
 	require.ErrorAs(t, err, &reported)
 	assert.Equal(t, string(paymentsvctest.ProblemBalance), reported.Code)
-	_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: amount("89.50"), Destination: card, UserData: "payout-2"})
+	_, err = client.InitPayout(t.Context(),
+		paymentsvc.PayoutRequest{Amount: amount("89.50"), Destination: card, UserData: "payout-2"})
 	require.NoError(t, err, "to the last minor unit")
 
 	var names []paymentsvc.StatusName
 	for range 3 {
-		_, err = srv.Step()
+		moved, err := srv.Step()
 		require.NoError(t, err)
+		require.Equal(t, len(names) < 2, moved == 1)
 		o, found := srv.Order(p.OrderID)
 		require.True(t, found)
 		names = append(names, o.Status)
@@ -359,7 +405,29 @@ func TestConfigOfWhatTheDocumentLeavesOpen(t *testing.T) {
 	assert.Equal(t, int64(9), srv.Outbox()[0].Status)
 }
 
-func TestConfigErrors(t *testing.T) {
+func TestFormatRewritesOwnResponsesBeforeFaults(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Format = func(failed bool, status int, header http.Header, _ []byte) (int, []byte) {
+			header.Set("Content-Type", "text/plain")
+			return http.StatusOK, fmt.Appendf(nil, "%d, failed: %t", status, failed)
+		}
+	}))
+	for _, test := range []struct{ body, fault, want string }{
+		{balanceBody, "oversized 0", "200, failed: false"},
+		{"{}", "oversized 0", "400, failed: true"},
+		{balanceBody, "reject 402 E17 no money", "402, failed: true"},
+		{balanceBody, "cut-unframed 3", "200"},
+		{balanceBody, "answer before 200 text/plain own", "own"},
+	} {
+		rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(),
+			parsed(t, test.fault, paymentsvctest.ParseFault)...)
+		status, answer := send(t, srv, "/get_balance", test.body, nil)
+		rule.Remove()
+		assert.Equal(t, []any{200, test.want}, []any{status, answer}, test.fault)
+	}
+}
+
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*paymentsvctest.Config)
@@ -367,10 +435,13 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{"no partner", func(c *paymentsvctest.Config) { c.PartnerID = 0 }, "PartnerID: not set"},
 		{"no project", func(c *paymentsvctest.Config) { c.Projects = nil }, "Projects: empty"},
-		{"a project without an id", func(c *paymentsvctest.Config) { c.Projects[0].ID = 0 }, "project 1 of Projects: invalid request: ID: not set"},
-		{"a project twice", func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, c.Projects[0]) }, "project 2 of Projects: invalid request: ID: duplicate"},
+		{"a project without an id", func(c *paymentsvctest.Config) { c.Projects[0].ID = 0 },
+			"project 1 of Projects: invalid request: ID: not set"},
+		{"a project twice", func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, c.Projects[0]) },
+			"project 2 of Projects: invalid request: ID: duplicate"},
 		{"no secret", func(c *paymentsvctest.Config) { c.Projects[0].Secret = "" }, "Secret: empty"},
-		{"one secret twice", func(c *paymentsvctest.Config) { c.Projects[0].OldSecret = secret }, "OldSecret: the same as Secret"},
+		{"one secret twice", func(c *paymentsvctest.Config) { c.Projects[0].OldSecret = secret },
+			"OldSecret: the same as Secret"},
 		{"no canonical string", func(c *paymentsvctest.Config) { c.Scheme.Canonical = nil }, "Scheme.Canonical: not set"},
 		{"no encoding", func(c *paymentsvctest.Config) { c.Scheme.Encoding = nil }, "Scheme.Encoding: not set"},
 		{"a base path without a slash", func(c *paymentsvctest.Config) { c.BasePath = "v1" }, "BasePath"},
@@ -378,16 +449,23 @@ func TestConfigErrors(t *testing.T) {
 		{"a negative tolerance", func(c *paymentsvctest.Config) { c.Tolerance = -1 }, "Tolerance: negative"},
 		{"negative attempts", func(c *paymentsvctest.Config) { c.NotifyAttempts = -1 }, "NotifyAttempts: negative"},
 		{"an unknown behaviour", func(c *paymentsvctest.Config) { c.Repeated = 3 }, "Repeated"},
-		{"one error field for two", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e" }, "ErrorCode and ErrorMessage"},
-		{"an error field inside the other", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e.text" }, "ErrorCode and ErrorMessage"},
+		{"one error field for two", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e" },
+			"ErrorCode and ErrorMessage"},
+		{"an error field inside the other", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e.text" },
+			"ErrorCode and ErrorMessage"},
+		{"an error field around the other", func(c *paymentsvctest.Config) {
+			c.ErrorCode, c.ErrorMessage = "e.code", "e"
+		}, "ErrorCode and ErrorMessage"},
 		{"an unknown problem", func(c *paymentsvctest.Config) {
 			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{"x": {HTTPStatus: 400, Code: json.RawMessage("1")}}
 		}, "Errors: no such Problem"},
 		{"an HTTP status that is none", func(c *paymentsvctest.Config) {
-			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 100, Code: json.RawMessage("1")}}
+			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 100,
+				Code: json.RawMessage("1")}}
 		}, "Errors: HTTPStatus"},
 		{"a code that is no JSON", func(c *paymentsvctest.Config) {
-			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 400, Code: json.RawMessage("E17")}}
+			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 400,
+				Code: json.RawMessage("E17")}}
 		}, "Errors: Code: not JSON"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -399,7 +477,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-func TestNothingSecretIsShown(t *testing.T) {
+func TestFakePrintsNoSecretAndNoCard(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	payOut(t, client, "payout-1")
@@ -409,14 +487,16 @@ func TestNothingSecretIsShown(t *testing.T) {
 	require.NoError(t, err)
 	cfg := config()
 	for _, verb := range []string{"%v", "%+v", "%#v"} {
-		text := fmt.Sprintf(verb, struct{ s any }{srv}) // where fmt can call no method
+		text := fmt.Sprintf(verb, struct{ s any }{srv}) // fmt cannot call a method of an unexported field
 		assert.NotContains(t, text, string(secret))
 		assert.NotContains(t, text, card)
 	}
-	for _, value := range []any{srv, struct{ S *paymentsvctest.Server }{srv}, cfg, &cfg, srv.Orders(), &srv.Orders()[0], srv.ClientConfig(project)} {
+	for _, value := range []any{srv, struct{ S *paymentsvctest.Server }{srv}, cfg, &cfg, srv.Orders(), &srv.Orders()[0],
+		srv.ClientConfig(project)} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 			text := fmt.Sprintf(verb, value)
-			for _, hidden := range []string{string(secret), string(oldSecret), card, fmt.Sprintf("%x", card), fmt.Sprintf("%x", string(secret))} {
+			for _, hidden := range []string{string(secret), string(oldSecret), card, fmt.Sprintf("%x", card),
+				fmt.Sprintf("%x", string(secret))} {
 				assert.NotContains(t, text, hidden, "%s of %T", verb, value)
 			}
 		}

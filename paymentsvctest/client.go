@@ -2,19 +2,23 @@ package paymentsvctest
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"testing"
 
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// HTTPClient returns a client for this server, for which [Refuse] works. It uses a plain *http.Transport, so a
-// paymentsvc.Client can prove what was not sent. Its connections end with the server.
+// HTTPClient returns a client for this server. [Refuse] needs it. It uses a plain *http.Transport, so a
+// paymentsvc.Client can prove that a request was not sent. Its connections end with the server.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
 // ClientConfig returns the configuration of a client for one project: the address, the ids, a signer, a decoder of
@@ -32,18 +36,18 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 			continue
 		}
 		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: s.cfg.Scheme, Secret: p.Secret, Now: s.cfg.Now})
-		if err == nil { // as New has seen
+		if err == nil { // New has checked the secret
 			c.Signer = signer
 		}
 	}
 	return c
 }
 
-// refusedHost is an address that only dial knows.
+// refusedHost is the address of a proxy that dial refuses.
 const refusedHost = "refused.invalid"
 
-// refusing is the Proxy function of the transport, the only place where net/http shows a request before it connects. A
-// proxy that refuses looks like a refused connection.
+// refusing is the Proxy function of the transport. net/http has no other hook for a request before its connection. A
+// proxy that refuses a connection looks like a service that does.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if s.connecting(endpointAtEndOf(r.URL.Path)) {
 		return &url.URL{Scheme: "http", Host: refusedHost}, nil
@@ -51,11 +55,11 @@ func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
 }
 
-// endpointAtEndOf returns the endpoint at the end of a path, because a client sees the path before a router shortens
-// it.
+// endpointAtEndOf returns the endpoint at the end of a path. A router may shorten the path later.
 func endpointAtEndOf(path string) string {
 	for below := true; below; {
-		if _, path, below = strings.Cut(path, "/"); requestFields[path] != nil {
+		_, path, below = strings.Cut(path, "/")
+		if requestFields[path] != nil {
 			return path
 		}
 	}
@@ -73,7 +77,7 @@ func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dialed[conn.LocalAddr().String()] = true // before a request can come from it
+	s.dialed[conn.LocalAddr().String()] = true // earlier than its first request
 	return &dialedConn{Conn: conn, server: s}, nil
 }
 
@@ -89,7 +93,7 @@ func (s *Server) connect(ctx context.Context, network, address string) (net.Conn
 	return dialer.DialContext(ctx, network, address)
 }
 
-// refusedBy is the error of a connection that is refused.
+// refusedBy returns the error of a refused connection.
 func refusedBy(network string) error {
 	return &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
@@ -108,4 +112,85 @@ func (c *dialedConn) Close() error {
 		delete(c.server.dialed, c.LocalAddr().String())
 	})
 	return c.Conn.Close()
+}
+
+// StartInMemory is [Start] without a socket. Only HTTPClient and the client of ClientConfig reach the server, through
+// memory and with any host. The SDK's transport, the detection of unsent requests and all faults work as with a
+// socket. It works in a bubble of testing/synctest, and a wait of 30 seconds takes no time there. Send notifications
+// by [ToHandler] in a bubble. Start hangs in a bubble.
+func StartInMemory(t testing.TB, c Config) *Server {
+	t.Helper()
+	return start(t, c, (*Server).ListenInMemory)
+}
+
+// ListenInMemory is [Server.Listen] without a socket, see [StartInMemory]. The port in URL is closed.
+func (s *Server) ListenInMemory() error {
+	return s.serve(&memory{conns: make(chan net.Conn), closed: make(chan struct{})}, "127.0.0.1:0")
+}
+
+// memory is a listener for pipes.
+type memory struct {
+	conns  chan net.Conn
+	dialed atomic.Int64
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case conn := <-m.conns:
+		return conn, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return nil
+}
+
+func (*memory) Addr() net.Addr { return memoryAddr("memory") }
+
+// dial returns an accepted connection.
+func (m *memory) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	addr := memoryAddr("memory:" + strconv.FormatInt(m.dialed.Add(1), 10))
+	reset := new(atomic.Bool)
+	select {
+	case m.conns <- &memoryConn{far, m.Addr(), addr, reset}:
+		return &memoryConn{near, addr, m.Addr(), reset}, nil
+	case <-m.closed:
+		return nil, refusedBy(m.Addr().Network())
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// memoryAddr returns an address with a name.
+func memoryAddr(name string) net.Addr { return &net.UnixAddr{Net: "memory", Name: name} }
+
+// memoryConn is an end of a pipe with its own address.
+type memoryConn struct {
+	net.Conn
+	local, remote net.Addr
+	reset         *atomic.Bool // by either end
+}
+
+func (c *memoryConn) LocalAddr() net.Addr  { return c.local }
+func (c *memoryConn) RemoteAddr() net.Addr { return c.remote }
+
+// Read behaves like a socket after a reset.
+func (c *memoryConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == io.EOF && c.reset.Load() { //nolint:errorlint // a pipe returns it as it is
+		err = &net.OpError{Op: "read", Net: c.local.Network(), Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	}
+	return n, err
+}
+
+// SetLinger makes the close that follows a reset, as it does on a TCP connection.
+func (c *memoryConn) SetLinger(int) error {
+	c.reset.Store(true)
+	return nil
 }

@@ -18,7 +18,7 @@ type Config struct {
 	PartnerID int64
 	// Projects are the projects of the partner. At least one is required.
 	Projects []Project
-	// Scheme signs requests and notifications. It is required: the document does not show one.
+	// Scheme signs requests and notifications. It is required, because the document specifies no scheme.
 	Scheme paymentsvc.Scheme
 	// SchemeText is the text form of Scheme, for the reasons of [SignatureFault]; see package canonical. "" is allowed.
 	SchemeText string
@@ -31,7 +31,7 @@ type Config struct {
 	Logf func(format string, args ...any)
 
 	// Tolerance is how far the timestamp of a request may be from Now, in both directions. 0, the default, accepts
-	// every age: the document does not show a tolerance.
+	// every age, because the document specifies no tolerance.
 	Tolerance time.Duration
 	// Numbers are the status and status_code of each status name, which the document does not show. The defaults are
 	// this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
@@ -59,16 +59,19 @@ type Config struct {
 	// LastOrder is the number before the first order. Set it to continue the ids of another server.
 	LastOrder int
 	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
-	// invoice/{order_id}. "" means "https://pay.example/", which is nobody's.
+	// invoice/{order_id}. The default is "https://pay.example/", a reserved name.
 	Pages string
-	// ExplainSignatures adds the reason of a wrong signature to the message of the answer, see [SignatureFault]. By
-	// default only [Server.SignatureFaults] tells.
+	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
+	// default, only [Server.SignatureFaults] returns it.
 	ExplainSignatures bool
-	// OnStart, if not nil, is called with each new order, after it is in the books and before the answer is sent.
+	// OnStart, if not nil, is called with each new order, after it is in the books and before the response.
 	OnStart func(Order)
-	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the answer is
-	// sent. Requests that a fault ends or answers before the commitment are not checked.
+	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the
+	// response. The server does not check requests that a fault ends or responds to before the commitment.
 	OnChecked func(*http.Request, Verdict)
+	// Format, if not nil, rewrites the responses of the server itself, for example into another format of errors. failed
+	// reports whether the response is an error. Other responses and the changes by faults do not pass through Format.
+	Format func(failed bool, status int, header http.Header, body []byte) (newStatus int, newBody []byte)
 	// NotifyAttempts is the number of attempts of [Server.Deliver] without a 2xx response. 0 means 3, because the
 	// document does not specify retries.
 	NotifyAttempts int
@@ -94,11 +97,11 @@ type Project struct {
 
 // Numbers are the numbers of a status, which the document does not show (section 3).
 type Numbers struct {
-	// Status and StatusCode are the fields status and status_code of answers and notifications.
+	// Status and StatusCode are the fields status and status_code of responses and notifications.
 	Status, StatusCode int64
 }
 
-// ErrorAnswer is how the server answers a problem.
+// ErrorAnswer is the response to a problem.
 type ErrorAnswer struct {
 	// HTTPStatus is required.
 	HTTPStatus int
@@ -109,7 +112,7 @@ type ErrorAnswer struct {
 // Problem is a reason to reject a request.
 type Problem string
 
-// The problems, and the HTTP statuses they are answered with by default, which are this package's choice.
+// The problems and their default HTTP statuses, which are the choice of this package.
 const (
 	ProblemEndpoint    Problem = "endpoint"             // no such path: 404
 	ProblemMethod      Problem = "method"               // not POST: 405

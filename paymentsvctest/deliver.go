@@ -1,12 +1,17 @@
 package paymentsvctest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,9 +26,9 @@ type Delivery struct {
 	Faults []string
 	// Forged reports whether a receiver must reject it: a forgery, or an unsigned or altered notification.
 	Forged bool
-	// HTTPStatus is the answer of the receiver, 0 without one.
+	// HTTPStatus is the status of the response, or 0 without a response.
 	HTTPStatus int
-	// Err is why there was no answer.
+	// Err is the reason of a missing response.
 	Err error
 }
 
@@ -52,6 +57,13 @@ func (s *Server) Deliveries() []Delivery {
 	return list
 }
 
+// DeliveriesAfter returns the deliveries without the first n, and the number of all.
+func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deliveries.after(n)
+}
+
 // Deliver sends the notifications of the outbox in sequence, with the faults of the rules and Chaos, and returns the
 // attempts. A notification without a 2xx response stays in the outbox, at most Config.NotifyAttempts times. The
 // document specifies no retries, so the next Deliver is the retry. Without a receiver Deliver has no effect.
@@ -60,7 +72,9 @@ func (s *Server) Deliver(ctx context.Context) []Delivery {
 	var done []Delivery
 	for i, l := range due {
 		if ctx.Err() != nil || s.closed() {
-			s.putBack(due[i:])
+			s.mu.Lock()
+			s.outbox = append(s.outbox, due[i:]...)
+			s.mu.Unlock()
 			break
 		}
 		l.attempts++
@@ -92,18 +106,33 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 	s.mu.Lock()
 	receiver := s.receiver
 	s.mu.Unlock()
-	e := &deliveryEffects{pendingFaults: pendingFaults{}}
+	e := &deliveryEffects{}
 	e.add(nil, faults)
 	return s.send(ctx, receiver, n, e, texts(faults))
 }
 
-func (s *Server) putBack(entries []*outboxEntry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.outbox = append(s.outbox, entries...)
+// SendBody sends a body unchanged, without the outbox, the rules and the deliveries. A nil header is replaced by one
+// with a signature at this time, by the key of the project. It returns the HTTP status of the response, and an error
+// for an unknown project.
+func (s *Server) SendBody(
+	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
+) (int, error) {
+	return s.transmit(ctx, to, func(req *http.Request) (io.Reader, int, error) {
+		if header != nil {
+			req.Header = header.Clone()
+			return bytes.NewReader(body), len(body), nil
+		}
+		p := s.project(projectID)
+		if p == nil {
+			return nil, 0, errNoProject
+		}
+		_, signature, err := s.signed(req, at, p.Secret, body)
+		req.Header.Set("Signature", signature)
+		return bytes.NewReader(body), len(body), err
+	})
 }
 
-// tried keeps a letter for the next Deliver, unless it was taken or tried often enough.
+// tried keeps a notification for the next Deliver, unless it was accepted or this was the last attempt.
 func (s *Server) tried(l *outboxEntry, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +156,8 @@ func (s *Server) due() ([]*outboxEntry, Receiver) {
 	for i, l := range s.outbox {
 		if l.effects == nil {
 			s.decide(l)
-			if l.wait = l.effects.delay; l.wait > 0 {
+			l.wait = l.effects.delay
+			if l.wait > 0 {
 				l.effects.markApplied("delayed")
 			}
 			if l.effects.reorder && i == len(s.outbox)-1 {
@@ -154,7 +184,7 @@ func (s *Server) due() ([]*outboxEntry, Receiver) {
 
 // decide chooses the faults of a notification.
 func (s *Server) decide(l *outboxEntry) {
-	l.effects, l.faults = &deliveryEffects{pendingFaults: pendingFaults{}}, nil
+	l.effects, l.faults = &deliveryEffects{}, nil
 	add := func(r *Rule, faults []NotificationFault) {
 		l.effects.add(r, faults)
 		l.faults = append(l.faults, texts(faults)...)
@@ -183,7 +213,9 @@ var (
 )
 
 // send sends one notification with its faults, and records the attempts.
-func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string) []Delivery {
+func (s *Server) send(
+	ctx context.Context, to Receiver, n Notification, e *deliveryEffects, faults []string,
+) []Delivery {
 	to = to.of(n)
 	p := s.project(n.ProjectID)
 	if p == nil {
@@ -211,7 +243,7 @@ func (s *Server) send(ctx context.Context, to Receiver, n Notification, e *deliv
 		forged := one(s.forgery(n), "not "+p.Secret, &deliveryEffects{}) // whole, in time, and not lost
 		forged.Forged, forged.Faults = true, []string{Forged().text}
 		if forged.arrived() {
-			s.markApplied(e.pendingFaults, "forged")
+			s.markApplied(&e.pendingFaults, "forged")
 		}
 		done = append(done, forged)
 		faults = slices.DeleteFunc(slices.Clone(faults), func(text string) bool { return text == Forged().text })
@@ -239,7 +271,7 @@ func (e *deliveryEffects) cuts(n Notification) bool {
 // count counts the faults that took effect. d is the notification's last delivery.
 func (s *Server) count(d Delivery, e *deliveryEffects) {
 	if errors.Is(d.Err, errLost) {
-		s.markApplied(e.pendingFaults, "lost")
+		s.markApplied(&e.pendingFaults, "lost")
 	}
 	if !d.arrived() {
 		return
@@ -253,7 +285,7 @@ func (s *Server) count(d Delivery, e *deliveryEffects) {
 		"cut":        e.cuts(d.Notification),
 	} {
 		if effective {
-			s.markApplied(e.pendingFaults, kind)
+			s.markApplied(&e.pendingFaults, kind)
 		}
 	}
 }
@@ -275,4 +307,90 @@ func (s *Server) forgery(n Notification) Notification {
 	numbers := s.cfg.Numbers[claim]
 	n.StatusDescription, n.Status, n.StatusCode = claim, numbers.Status, numbers.StatusCode
 	return n
+}
+
+// transmit sends a request to a receiver. prepare sets its header, and returns its body and the length of its body.
+func (s *Server) transmit(
+	ctx context.Context, to Receiver, prepare func(*http.Request) (io.Reader, int, error),
+) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.address, nil)
+	if err != nil {
+		return 0, err
+	}
+	body, length, err := prepare(req)
+	if err != nil {
+		return 0, err
+	}
+	req.ContentLength, req.Body = int64(length), io.NopCloser(body) // without GetBody, because net/http may send it twice
+	if to.handler != nil {
+		return handle(to.handler, req)
+	}
+	client := http.Client{
+		Transport:     cmp.Or[http.RoundTripper](to.transport, s.notifier),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+	_ = resp.Body.Close()
+	return resp.StatusCode, nil
+}
+
+// sign sets the timestamp and signature headers, and returns the body to send.
+func (s *Server) sign(req *http.Request, body []byte, secret paymentsvc.Secret, e *deliveryEffects) ([]byte, error) {
+	m, signature, err := s.signed(req, s.cfg.Now().Add(e.skew), secret, body)
+	if err != nil {
+		return nil, err
+	}
+	if e.altered {
+		m.Body = altered(body)
+		if unchanged, err := s.cfg.Scheme.Signature(secret, m); err == nil && unchanged == signature {
+			return nil, errNotSigned
+		}
+	}
+	if !e.unsigned {
+		req.Header.Set("Signature", signature)
+	}
+	return m.Body, nil
+}
+
+// signed sets the headers of a notification without its signature, and returns the signed message and the signature.
+func (s *Server) signed(
+	req *http.Request, at time.Time, secret paymentsvc.Secret, body []byte,
+) (*paymentsvc.Message, string, error) {
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Timestamp", strconv.FormatInt(at.Unix(), 10))
+	m := messageOf(paymentsvc.KindNotification, req, req.URL, body)
+	signature, err := s.cfg.Scheme.Signature(secret, m)
+	return m, signature, err
+}
+
+// handle calls a handler as a server does.
+func handle(h http.Handler, req *http.Request) (status int, err error) {
+	req.RequestURI, req.Host, req.RemoteAddr = req.URL.RequestURI(), req.URL.Host, "192.0.2.1:1234"
+	req.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
+	w := httptest.NewRecorder()
+	defer func() {
+		if stopped := recover(); stopped == http.ErrAbortHandler { //nolint:errorlint // net/http compares so too
+			status, err = 0, http.ErrAbortHandler
+		} else if stopped != nil {
+			panic(stopped)
+		}
+	}()
+	h.ServeHTTP(finalStatus{w}, req)
+	return w.Code, nil
+}
+
+// finalStatus ignores informational statuses, such as 100.
+type finalStatus struct{ *httptest.ResponseRecorder }
+
+func (w finalStatus) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		w.ResponseRecorder.WriteHeader(status)
+	}
 }

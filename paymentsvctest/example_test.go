@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// shop is a partner's code, the thing under test. Its maps stand for tables.
+// shop is the tested code of a partner. Its maps replace tables.
 type shop struct {
 	client *paymentsvc.Client
 
@@ -27,7 +27,8 @@ var errAgain = errors.New("the payment was not started, try again")
 
 // Checkout starts a payment, and reconciles an unknown outcome.
 func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.Amount) (orderID string, err error) {
-	p, err := s.client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount, UserData: userData})
+	p, err := s.client.InitPayment(ctx, paymentsvc.PaymentTypeCard,
+		paymentsvc.PaymentRequest{Amount: amount, UserData: userData})
 	switch {
 	case err == nil:
 		return p.OrderID, nil
@@ -45,7 +46,7 @@ func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.
 	}
 }
 
-// Notified ships what is paid, once. A refund may arrive before its payment's SUCCESS, so it is remembered.
+// Notified ships each paid order once. It records a refund, which may arrive before the SUCCESS of its payment.
 func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,11 +64,11 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	return nil
 }
 
-// A shop is tested against a lost answer, a forged notification, and a notification with two duplicates. In a test of
-// your own, Start replaces New, Listen and Close.
+// This test of a shop has a lost response, a forged notification, and a notification with two duplicates. In your own
+// test, Start replaces New, Listen and Close.
 func Example() {
 	secret := paymentsvc.Secret("secret-of-this-example")
-	scheme := paymentsvc.Scheme{ // this example's choice: the document shows none
+	scheme := paymentsvc.Scheme{ // the document specifies no scheme
 		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
 		Encoding:  paymentsvc.Hex,
 	}
@@ -75,7 +76,7 @@ func Example() {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // or a second start is rejected as a duplicate
+		Repeated:  paymentsvctest.NewOrder, // the default rejects a second start
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -129,4 +130,81 @@ func Example() {
 	// notification, forged false: 200 OK
 	// notification, forged false: 200 OK
 	// shipped for order-1: 1
+}
+
+// Without a socket, the SDK's own transport still proves that a refused request was not sent. In a test, StartInMemory
+// replaces New, ListenInMemory and Close.
+func ExampleServer_ListenInMemory() {
+	srv := exampleServer((*paymentsvctest.Server).ListenInMemory)
+	defer srv.Close()
+	cfg := srv.ClientConfig(42)
+	cfg.Retry.BaseDelay = time.Millisecond
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(3), paymentsvctest.Refuse())
+	request := paymentsvc.PayoutRequest{
+		Amount: paymentsvc.MustParseAmount("99.90"), Destination: "4111111111111111", UserData: "payout-1",
+	}
+	_, err = client.InitPayout(context.Background(), request)
+	fmt.Println(paymentsvc.OutcomeOf(err), srv.Started("payout-1"))
+	_, err = client.InitPayout(context.Background(), request)
+	fmt.Println(err, srv.Started("payout-1"))
+	// Output:
+	// not sent 0
+	// <nil> 1
+}
+
+// The fake explains a wrong signature. The key of this program has the line break of its file.
+func ExampleServer_SignatureFaults() {
+	srv := exampleServer(func(s *paymentsvctest.Server) error { return s.Listen("127.0.0.1:0") })
+	defer srv.Close()
+	cfg := srv.ClientConfig(42)
+	var err error
+	cfg.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: exampleScheme(), Secret: "secret-of-this-example\n", SecretEndsInLineBreak: true,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = client.GetBalance(context.Background())
+	fmt.Println(paymentsvc.OutcomeOf(err))
+	for _, fault := range srv.SignatureFaults() {
+		fmt.Println(fault)
+	}
+	// Output:
+	// rejected
+	// get_balance, request 1: signed with the secret and a line break
+}
+
+// exampleServer returns a fake with one project.
+func exampleServer(listen func(*paymentsvctest.Server) error) *paymentsvctest.Server {
+	srv, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: "secret-of-this-example"}},
+		Scheme:    exampleScheme(),
+	})
+	if err == nil {
+		err = listen(srv)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return srv
+}
+
+// exampleScheme returns an arbitrary scheme, because the document specifies no scheme.
+func exampleScheme() paymentsvc.Scheme {
+	return paymentsvc.Scheme{
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+		Encoding:  paymentsvc.Hex,
+	}
 }

@@ -56,7 +56,7 @@ type effects struct {
 	cut           cut
 }
 
-// stage is where a request can end before it gets the answer of the service.
+// stage has the faults before or after the commitment. They can end a request.
 type stage struct {
 	holds  []hold
 	hang   bool
@@ -76,7 +76,7 @@ func (e *effects) at(when When) *stage {
 	return &e.before
 }
 
-// cut says how and where an answer ends too early.
+// cut has the kind and the place of an incomplete response.
 type cut struct {
 	framing framing
 	at      int
@@ -92,11 +92,9 @@ const (
 	inHeader
 )
 
-func newEffects() *effects { return &effects{pendingFaults: pendingFaults{}} }
-
 // add adds the faults of a rule, nil for Chaos; of two that exclude each other the later one counts.
 func (e *effects) add(r *Rule, faults []Fault) {
-	addAll(e.pendingFaults, r, faults, func(f Fault) (slot, text string) {
+	addAll(&e.pendingFaults, r, faults, func(f Fault) (slot, text string) {
 		if f.apply != nil {
 			f.apply(e)
 		}
@@ -117,12 +115,12 @@ func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refu
 // Reset resets the connection before the body is read.
 func Reset() Fault { return Fault{"reset", "reset", func(e *effects) { e.reset = true }} }
 
-// Drop reads the request and closes the connection without an answer.
+// Drop reads the request and closes the connection without a response.
 func Drop(when When) Fault {
 	return Fault{"drop " + when.String(), "drop " + when.String(), func(e *effects) { e.at(when).drop = true }}
 }
 
-// Hang reads the request and never answers. It ends when the client leaves or the server closes.
+// Hang reads the request and sends no response. It ends when the client leaves or the server closes.
 func Hang(when When) Fault {
 	return Fault{"hang " + when.String(), "hang " + when.String(), func(e *effects) { e.at(when).hang = true }}
 }
@@ -134,13 +132,14 @@ func Hold(when When, release <-chan struct{}) Fault {
 	return Fault{"hold " + when.String(), h.slot, func(e *effects) { e.at(when).holds = append(e.at(when).holds, h) }}
 }
 
-// Answer replaces the answer. It panics unless the HTTP status is from 200 to 599.
+// Answer replaces the response. It panics unless the HTTP status is from 200 to 599.
 func Answer(when When, httpStatus int, contentType, body string) Fault {
 	mustBeStatus(httpStatus)
 	contentType = strings.ReplaceAll(contentType, " ", "") // one word for ParseFault; the same to HTTP
-	return replaced(strings.TrimRight(fmt.Sprintf("answer %s %d %s %s", when, httpStatus, contentType, body), " "), when, func(*Config) answer {
-		return newAnswer(httpStatus, contentType, []byte(body))
-	})
+	return replaced(strings.TrimRight(fmt.Sprintf("answer %s %d %s %s", when, httpStatus, contentType, body), " "), when,
+		func(*Config) answer {
+			return newAnswer(httpStatus, contentType, []byte(body))
+		})
 }
 
 // Reject rejects a request before the commitment, in the fields of Config.ErrorCode and Config.ErrorMessage, as the
@@ -160,7 +159,7 @@ func mustBeStatus(status int) {
 	}
 }
 
-// BadGateway answers a proxy's HTML page with HTTP 502.
+// BadGateway responds with a proxy's HTML page and HTTP 502.
 func BadGateway(when When) Fault {
 	return replaced("bad-gateway "+when.String(), when, func(*Config) answer {
 		return newAnswer(http.StatusBadGateway, "text/html", []byte("<html><body><h1>502 Bad Gateway</h1></body></html>\n"))
@@ -181,7 +180,7 @@ func TooManyRequests(when When, retryAfter time.Duration) Fault {
 	})
 }
 
-// Redirect answers HTTP 307 to another address.
+// Redirect responds with HTTP 307 to another address.
 func Redirect(when When, location string) Fault {
 	return replaced("redirect "+when.String()+" "+location, when, func(*Config) answer {
 		a := newAnswer(http.StatusTemporaryRedirect, "text/plain; charset=utf-8", nil)
@@ -194,17 +193,17 @@ func replaced(text string, when When, produce func(*Config) answer) Fault {
 	return Fault{text, "answer " + when.String(), func(e *effects) { e.at(when).answer = produce }}
 }
 
-// WrongShape answers with the right fields, but values of wrong types.
+// WrongShape responds with the right fields, but values of wrong types.
 func WrongShape() Fault {
 	return Fault{"wrong-shape", "wrong-shape", func(e *effects) { e.wrongShape = true }}
 }
 
-// WrongDate answers with a Date header that is off by skew.
+// WrongDate shifts the Date header by skew.
 func WrongDate(skew time.Duration) Fault {
 	return Fault{"wrong-date " + skew.String(), "wrong-date", func(e *effects) { e.date = &skew }}
 }
 
-// Oversized pads the answer with spaces to a number of bytes.
+// Oversized pads the response with spaces to a number of bytes.
 func Oversized(bytes int) Fault {
 	return Fault{fmt.Sprintf("oversized %d", bytes), "oversized", func(e *effects) { e.size = bytes }}
 }
@@ -287,7 +286,8 @@ func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 	name := p.word()
 	produce, known := makers[name]
 	if !known {
-		return fault, fmt.Errorf("%w: %q; want one of %s", errSyntax, name, strings.Join(slices.Sorted(maps.Keys(makers)), ", "))
+		return fault, fmt.Errorf("%w: %q; want one of %s", errSyntax, name,
+			strings.Join(slices.Sorted(maps.Keys(makers)), ", "))
 	}
 	fault = produce()
 	return fault, p.end(text)

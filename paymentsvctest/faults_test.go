@@ -21,13 +21,14 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// exchange sends a payment over a connection of its own and returns all that comes back, and how it ends.
+// exchange sends a payment over a new connection, and returns the received bytes and the error at the end.
 func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
 	require.NoError(t, err)
 	defer conn.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/init_payment/card", strings.NewReader(paymentBody))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/init_payment/card",
+		strings.NewReader(paymentBody))
 	require.NoError(t, err)
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
 	require.NoError(t, err)
@@ -39,13 +40,13 @@ func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 	return string(got), err
 }
 
-func TestFaultsOnTheWire(t *testing.T) {
+func TestFaultsChangeTheBytesOfTheResponse(t *testing.T) {
 	const order = `{"order_id":"00000000-0000-4000-8000-000000000001","status":1,"status_code":10,` +
 		`"redirect_url":"https://pay.example/payment/00000000-0000-4000-8000-000000000001"}`
 	for _, test := range []struct {
 		fault string
-		head  string // what the answer begins with
-		tail  string // what it ends with
+		head  string // the begin of the response
+		tail  string // the end of the response
 		err   error
 	}{
 		{"reset", "", "", syscall.ECONNRESET},
@@ -58,21 +59,29 @@ func TestFaultsOnTheWire(t *testing.T) {
 		{"cut-header 20", "HTTP/1.1 200 OK\r\n", "Con", nil},
 		{"cut-header 9999", "HTTP/1.1 200 OK\r\n", "\r\n\r", nil}, // the header never ends
 		{"bad-gateway before", "HTTP/1.1 502 Bad Gateway\r\n", "</html>\n", nil},
-		{"wrong-shape", "HTTP/1.1 200 OK\r\n", `{"order_id":17,"redirect_url":17,"status":"wrong","status_code":"wrong"}`, nil},
+		{"wrong-shape", "HTTP/1.1 200 OK\r\n", `{"order_id":17,"redirect_url":17,"status":"wrong","status_code":"wrong"}`,
+			nil},
 		{"wrong-shape + bad-gateway after", "HTTP/1.1 502", "</html>\n", nil}, // not JSON, so it keeps its shape
 		{"oversized 300", "HTTP/1.1 200 OK\r\n", order + strings.Repeat(" ", 300-len(order)), nil},
-		{"redirect before https://elsewhere.example/x", "HTTP/1.1 307 Temporary Redirect\r\n", "\r\nLocation: https://elsewhere.example/x\r\nConnection: close\r\n\r\n", nil},
-		{"too-many-requests before 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\n" + `{"error_code":"too_many_requests","error_message":"too many requests"}`, nil},
-		{"too-many-requests after 1500ms", "HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 2\r\nConnection: close\r\n\r\ntoo many requests\n", nil},
+		{"redirect before https://elsewhere.example/x", "HTTP/1.1 307 Temporary Redirect\r\n",
+			"\r\nLocation: https://elsewhere.example/x\r\nConnection: close\r\n\r\n", nil},
+		{"too-many-requests before 1500ms", "HTTP/1.1 429 Too Many Requests\r\n",
+			"\r\nRetry-After: 2\r\nConnection: close\r\n\r\n" +
+				`{"error_code":"too_many_requests","error_message":"too many requests"}`, nil},
+		{"too-many-requests after 1500ms", "HTTP/1.1 429 Too Many Requests\r\n",
+			"\r\nRetry-After: 2\r\nConnection: close\r\n\r\ntoo many requests\n", nil},
 		{"wrong-date -24h", "HTTP/1.1 200 OK\r\n", order, nil},
 		{"slow 10us", "HTTP/1.1 200 OK\r\n", order, nil},
-		{"reject 402 E17 no <money>", "HTTP/1.1 402 Payment Required\r\n", `{"error_code":"E17","error_message":"no <money>"}`, nil},
-		{"answer after 503 text/plain;charset=utf-8 come  later", "HTTP/1.1 503 Service Unavailable\r\n", "\r\n\r\ncome  later", nil},
+		{"reject 402 E17 no <money>", "HTTP/1.1 402 Payment Required\r\n",
+			`{"error_code":"E17","error_message":"no <money>"}`, nil},
+		{"answer after 503 text/plain;charset=utf-8 come  later", "HTTP/1.1 503 Service Unavailable\r\n",
+			"\r\n\r\ncome  later", nil},
 		{"answer before 200 application/json", "HTTP/1.1 200 OK\r\n", "\r\n\r\n", nil},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
-			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), parsed(t, test.fault, paymentsvctest.ParseFault)...)
+			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
+				parsed(t, test.fault, paymentsvctest.ParseFault)...)
 			assert.Equal(t, normal(test.fault), strings.Join(rule.Faults, " + "), "ParseFault reads what String writes")
 			got, err := exchange(t, srv)
 			require.ErrorIs(t, err, test.err)
@@ -93,12 +102,12 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}
 }
 
-// normal writes durations as String does.
+// normal returns durations in the format of String.
 func normal(fault string) string {
 	return strings.NewReplacer("1500ms", "1.5s", "-24h", "-24h0m0s", "10us", "10µs").Replace(fault)
 }
 
-func TestGzipBombIsSmallAndWhole(t *testing.T) {
+func TestGzipBombIsSmallAndComplete(t *testing.T) {
 	for _, size := range []int{0, 200, 64 << 10, 1<<20 + 17, 8 << 20} {
 		srv := paymentsvctest.Start(t, config())
 		srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.GzipBomb(size))
@@ -122,7 +131,7 @@ func TestGzipBombIsSmallAndWhole(t *testing.T) {
 	}
 }
 
-func TestParseFault(t *testing.T) {
+func TestParseFaultReadsEachFaultAndRejectsOthers(t *testing.T) {
 	for _, fault := range paymentsvctest.AllFaults() {
 		parsed, err := paymentsvctest.ParseFault(fault.String())
 		require.NoError(t, err)
@@ -136,19 +145,21 @@ func TestParseFault(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "explode", "drop", "drop sideways", "drop before after", "cut", "cut x", "cut -1", "cut 1e3", "reset 1",
 		"slow", "slow fast", "redirect before", "redirect before /x", "redirect before ://", "answer before 100 text/plain x",
-		"answer before 600 text/plain x", "answer before 200", "reject 402", "hold before", "gzip-bomb 9999999999", "wrong-date",
-		"too-many-requests before",
+		"answer before 600 text/plain x", "answer before 200", "reject 402", "hold before", "gzip-bomb 9999999999",
+		"wrong-date", "too-many-requests before",
 	} {
 		_, err := paymentsvctest.ParseFault(text)
 		require.Error(t, err, text)
 	}
 	for _, text := range []string{
-		"", "explode", "lost 1", "repeated x", "delayed", "delayed x", "skewed 1h", "late -1h", "early x", "cut x", "altered 1",
+		"", "explode", "lost 1", "repeated x", "delayed", "delayed x", "skewed 1h", "late -1h", "early x", "cut x",
+		"altered 1",
 	} {
 		_, err := paymentsvctest.ParseNotificationFault(text)
 		require.Error(t, err, text)
 	}
-	for text, want := range map[string]string{"late": "late 1h0m0s", "early": "early 1h0m0s", "repeated": "repeated 1", "cut": "cut"} {
+	for text, want := range map[string]string{"late": "late 1h0m0s", "early": "early 1h0m0s", "repeated": "repeated 1",
+		"cut": "cut"} {
 		fault, err := paymentsvctest.ParseNotificationFault(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, fault.String())
@@ -157,7 +168,7 @@ func TestParseFault(t *testing.T) {
 	assert.Panics(t, func() { paymentsvctest.Reject(600, "", "") })
 }
 
-func TestRulesCountForThemselves(t *testing.T) {
+func TestEachRuleCountsItsOwnRequests(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv, func(c *paymentsvc.Config) { c.Retry.MaxAttempts = 1 })
 	try := func(kind paymentsvc.PaymentType) bool {
@@ -205,23 +216,7 @@ func TestRulesCountForThemselves(t *testing.T) {
 	assert.Zero(t, srv.Requests(paymentsvctest.InitPayout))
 }
 
-func TestFaultsOfTwoRulesCombine(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
-	srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.WrongDate(-time.Hour))
-	srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Reject(401, "E1", "clock"))
-	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-	var e *paymentsvc.Error
-	require.ErrorAs(t, err, &e)
-	skew, known := e.ClockSkew()
-	assert.True(t, known)
-	assert.InDelta(t, -time.Hour, skew, float64(10*time.Minute))
-	assert.Equal(t, paymentsvc.OutcomeRejected, e.Outcome)
-	srv.AssertStarted(t, "order-1", 0)
-	srv.AssertNoneRejected(t) // what a fault answers is not the server's own refusal
-}
-
-// A refused connection has to be one: proof that nothing was sent. So has one that is reset.
+// The error of a refused connection proves that the request was not sent. A reset connection has its own error.
 func TestRefuseIsConnectionRefused(t *testing.T) {
 	for _, start := range []func(testing.TB, paymentsvctest.Config) *paymentsvctest.Server{
 		paymentsvctest.Start, paymentsvctest.StartInMemory,
@@ -248,7 +243,7 @@ func TestRefuseIsConnectionRefused(t *testing.T) {
 	}
 }
 
-// paying starts a payment in the background.
+// paying starts a payment in another goroutine.
 func paying(ctx context.Context, client *paymentsvc.Client) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -258,11 +253,12 @@ func paying(ctx context.Context, client *paymentsvc.Client) <-chan error {
 	return done
 }
 
-func TestHoldEndsWhenTheTestSays(t *testing.T) {
+func TestHoldEndsWithItsChannel(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	release := make(chan struct{})
-	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1),
+		paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
 	done := paying(t.Context(), client)
 	waitFor(func() bool { return srv.Started("order-1") == 1 })
 	select {
@@ -290,7 +286,7 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 			waitFor(func() bool { return rule.Hits() == 1 })
 			leave()
 			require.ErrorIs(t, <-done, context.Canceled)
-			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak sees the rest
+			require.NoError(t, srv.Drain(t.Context()), "the request is over") // goleak detects goroutines
 			before := strings.HasSuffix(fault.String(), "before")
 			srv.AssertStarted(t, "order-1", map[bool]int{false: 1}[before])
 
@@ -302,9 +298,9 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 	}
 }
 
-// Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The client
-// signs the whole path all the same.
-func TestFaultsOverHTTP2(t *testing.T) {
+// Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The
+// client signs the whole path all the same.
+func TestFaultsEndStreamsOverHTTP2(t *testing.T) {
 	srv, err := paymentsvctest.New(config(everyStartCounts, func(c *paymentsvctest.Config) { c.BasePath = "" }))
 	require.NoError(t, err)
 	defer srv.Close()
@@ -346,8 +342,8 @@ func TestFaultsOverHTTP2(t *testing.T) {
 	srv.AssertAllSigned(t)
 }
 
-// A mounted server cannot refuse a connection, but ends it unused.
-func TestRefuseBelowARouter(t *testing.T) {
+// A mounted fake cannot refuse a connection, but it ends the connection before the body.
+func TestRefuseOfAMountedFakeEndsTheConnection(t *testing.T) {
 	srv, err := paymentsvctest.New(config())
 	require.NoError(t, err)
 	defer srv.Close()
@@ -361,7 +357,7 @@ func TestRefuseBelowARouter(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// schedule is what Chaos makes of so many requests, one after the other.
+// schedule returns the outcomes of 60 requests with Chaos, and the log.
 func schedule(t *testing.T, seed uint64) (string, []string) {
 	var log []string
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
@@ -386,7 +382,7 @@ func schedule(t *testing.T, seed uint64) (string, []string) {
 	return outcomes.String(), log
 }
 
-func TestChaosIsItsSeed(t *testing.T) {
+func TestChaosRepeatsItsSeed(t *testing.T) {
 	first, _ := schedule(t, 7)
 	again, _ := schedule(t, 7)
 	other, _ := schedule(t, 8)
@@ -401,7 +397,8 @@ func TestChaosIsItsSeed(t *testing.T) {
 
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
-	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{}, NotificationFaults: []paymentsvctest.NotificationFault{}})
+	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{},
+		NotificationFaults: []paymentsvctest.NotificationFault{}})
 	pay(t, client, "order-1") // an empty list is no chaos
 	refuse := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Refuse())
 	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
@@ -419,7 +416,8 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	release := make(chan struct{})
-	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -443,15 +441,17 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 	require.NoError(t, srv.Drain(t.Context()), "a closed server has nothing to do")
 }
 
-func TestDrainOfAMountedHandlerWaitsForItsRequests(t *testing.T) {
+func TestDrainOfAMountedFakeWaitsForItsRequests(t *testing.T) {
 	srv, err := paymentsvctest.New(config())
 	require.NoError(t, err)
 	defer srv.Close()
 	outer := httptest.NewServer(srv)
 	defer outer.Close()
 	release := make(chan struct{})
-	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
-	done := paying(t.Context(), newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" }))
+	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
+	mounted := func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" }
+	done := paying(t.Context(), newClient(t, srv, mounted))
 	waitFor(func() bool { return rule.Hits() == 1 })
 	drainsWhen(t, srv, release)
 	require.NoError(t, srv.Drain(t.Context()))
@@ -467,7 +467,7 @@ func drainsWhen(t *testing.T, srv *paymentsvctest.Server, release chan struct{})
 	close(release)
 }
 
-func TestCloseIsFinal(t *testing.T) {
+func TestCloseIsPermanent(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	pay(t, client, "order-1")
@@ -490,8 +490,8 @@ func TestCloseIsFinal(t *testing.T) {
 	other.Close()
 }
 
-func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
-	srv, err := paymentsvctest.New(config())
+func TestServeHTTPAcceptsRequestsWithoutAServer(t *testing.T) {
+	srv, err := paymentsvctest.New(config(func(c *paymentsvctest.Config) { c.BasePath += "/" })) // means the same
 	require.NoError(t, err)
 	defer srv.Close()
 	w := httptest.NewRecorder()
@@ -501,7 +501,8 @@ func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
 	assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
 
 	body := []byte(balanceBody)
-	req, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance", bytes.NewReader(body))
+	req, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance",
+		bytes.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret})
@@ -510,4 +511,76 @@ func TestServeHTTPTakesRequestsThatNoServerHasRead(t *testing.T) {
 	w = httptest.NewRecorder()
 	srv.ServeHTTP(w, req)
 	assert.Equal(t, http.StatusOK, w.Code, w.Body)
+}
+
+func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
+	const valid, duplicate = "order-1", "order-0"
+	for _, test := range []struct {
+		name, userData string
+		key            paymentsvc.Secret // signs the request
+		faults         string            // a slash separates rules
+		hits           string
+	}{
+		{"a cut behind the end", valid, secret, "cut 100000", "0"},
+		{"a cut behind the end, unframed", valid, secret, "cut-unframed 100000", "0"},
+		{"a size that the answer has", valid, secret, "oversized 1", "0"},
+		{"a bomb of no size", valid, secret, "gzip-bomb 0", "0"},
+		{"no skew", valid, secret, "wrong-date 0s", "0"},
+		{"no pause", valid, secret, "slow 0s", "0"},
+		{"the shape of an answer that has none", valid, secret, "wrong-shape + bad-gateway after", "0"},
+		{"two that take effect", valid, secret, "slow 1us + cut 20", "1"},
+		{"a cut of what never leaves", valid, secret, "drop before + cut 1", "0"},
+		{"an answer that never leaves", valid, secret, "answer before 200 text/plain x + drop after", "0"},
+		{"an answer that another rule replaces", valid, secret, "bad-gateway after / answer after 200 text/plain x", "0 1"},
+		{"the same of two rules", valid, secret, "drop after / drop after", "1 1"},
+		{"another rule ends the request before", valid, secret, "drop before / hang after", "1 0"},
+		{"after a commitment that a signature prevents", valid, oldSecret, "drop after / bad-gateway after / drop before",
+			"0 0 1"},
+		{"an answer after a commitment that a signature prevents", valid, oldSecret, "bad-gateway after", "0"},
+		{"a lost answer that a signature prevents", valid, oldSecret, "drop after", "0"},
+		{"after the rejection of a duplicate", duplicate, secret, "drop after", "0"},
+		{"before the rejection of a duplicate", duplicate, secret, "drop before", "1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srv := paymentsvctest.StartInMemory(t, config())
+			pay(t, newClient(t, srv), duplicate)
+			var rules []*paymentsvctest.Rule
+			for list := range strings.SplitSeq(test.faults, " / ") {
+				rules = append(rules,
+					srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), parsed(t, list, paymentsvctest.ParseFault)...))
+			}
+			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: test.key})
+			require.NoError(t, err)
+			client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Signer = signer })
+			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.userData))
+			var hits []string
+			for _, rule := range rules {
+				hits = append(hits, fmt.Sprint(rule.Hits()))
+			}
+			assert.Equal(t, test.hits, strings.Join(hits, " "))
+		})
+	}
+	srv := paymentsvctest.StartInMemory(t, config())
+	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
+	over := make(chan struct{})
+	close(over)
+	rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, over))
+	pay(t, client, "order-1")
+	assert.Zero(t, rule.Hits(), "a hold that is over delays nothing")
+	rule = srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
+	require.Error(t, err)
+	assert.Equal(t, 1, rule.Hits(), "that there is no such order is an answer")
+}
+
+// parsed parses faults separated by plus signs.
+func parsed[F any](t *testing.T, list string, parse func(string) (F, error)) (faults []F) {
+	t.Helper()
+	for text := range strings.SplitSeq(list, " + ") {
+		fault, err := parse(text)
+		require.NoError(t, err)
+		faults = append(faults, fault)
+	}
+	return faults
 }

@@ -24,7 +24,7 @@ const (
 	card                        = "4111111111111111" // a public test number
 )
 
-// scheme is these tests' choice; the document shows none.
+// scheme is the choice of these tests. The document specifies no scheme.
 func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join("\n", canonical.Method, canonical.Path, canonical.Timestamp, canonical.Body),
@@ -39,7 +39,7 @@ func config(options ...func(*paymentsvctest.Config)) paymentsvctest.Config {
 			ID: project, Secret: secret, OldSecret: oldSecret, Balance: paymentsvc.MustParseAmount("1000.00"), Currency: "EUR",
 		}},
 		Scheme:   scheme(),
-		BasePath: "/base/v1", // an address with a path, so that no test passes by accident
+		BasePath: "/base/v1", // a path detects code that drops it
 	}
 	for _, option := range options {
 		option(&cfg)
@@ -47,10 +47,10 @@ func config(options ...func(*paymentsvctest.Config)) paymentsvctest.Config {
 	return cfg
 }
 
-// everyStartCounts makes a start that is sent twice an order too many, instead of a refusal.
+// everyStartCounts starts an order for each duplicate, so a repeated start fails the test.
 func everyStartCounts(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.NewOrder }
 
-// newClient makes a client of srv that waits next to nothing between attempts.
+// newClient returns a client of srv with short waits between attempts.
 func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymentsvc.Config)) *paymentsvc.Client {
 	t.Helper()
 	cfg := srv.ClientConfig(project)
@@ -64,7 +64,7 @@ func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymen
 	return client
 }
 
-// waitFor polls for a condition without a limit: a test that hangs is ended by go test.
+// waitFor polls a condition. It has no time limit, because go test ends a test that hangs.
 func waitFor(condition func() bool) {
 	for !condition() {
 		time.Sleep(time.Millisecond)
@@ -97,43 +97,49 @@ func payOut(t testing.TB, c *paymentsvc.Client, userData string) string {
 	return p.OrderID
 }
 
-// operation is one of the seven endpoints, called with what has been started before, or with a new userData.
+// operation is a call of one of the seven endpoints, with a new userData or with the ids of earlier orders.
 type operation struct {
 	endpoint string
-	kind     paymentsvctest.Kind // "" for the calls that start nothing
+	kind     paymentsvctest.Kind // "" for status calls and get_balance
 	call     func(ctx context.Context, c *paymentsvc.Client, userData, paymentID, payoutID string) error
 }
 
-// operations are all seven, in the document's order.
+// operations returns all seven, in the document's order.
 func operations() []operation {
 	return []operation{
-		{paymentsvctest.InitPayment, paymentsvctest.KindPayment, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment(userData))
-			return checked(err, func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 && r.RedirectURL != "" })
-		}},
+		{paymentsvctest.InitPayment, paymentsvctest.KindPayment,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitPayment(ctx, paymentsvc.PaymentTypeCard, payment(userData))
+				return checked(err,
+					func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 && r.RedirectURL != "" })
+			}},
 		{paymentsvctest.StatusPayment, "", func(ctx context.Context, c *paymentsvc.Client, _, id, _ string) error {
 			_, err := c.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: id})
 			return err
 		}},
-		{paymentsvctest.InitPayout, paymentsvctest.KindPayout, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitPayout(ctx, payout(userData))
-			return checked(err, func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 })
-		}},
+		{paymentsvctest.InitPayout, paymentsvctest.KindPayout,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitPayout(ctx, payout(userData))
+				return checked(err, func() bool { return r.OrderID != "" && r.Status == 1 && r.StatusCode == 10 })
+			}},
 		{paymentsvctest.StatusPayout, "", func(ctx context.Context, c *paymentsvc.Client, _, _, id string) error {
 			_, err := c.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: id})
 			return err
 		}},
-		{paymentsvctest.InitForm, paymentsvctest.KindForm, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitForm(ctx, payment(userData))
-			return checked(err, func() bool { return r.RedirectURL != "" })
-		}},
-		{paymentsvctest.InitInvoice, paymentsvctest.KindInvoice, func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
-			r, err := c.InitInvoice(ctx, payment(userData))
-			return checked(err, func() bool { return r.OrderID != "" && r.InvoiceURL != "" })
-		}},
+		{paymentsvctest.InitForm, paymentsvctest.KindForm,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitForm(ctx, payment(userData))
+				return checked(err, func() bool { return r.RedirectURL != "" })
+			}},
+		{paymentsvctest.InitInvoice, paymentsvctest.KindInvoice,
+			func(ctx context.Context, c *paymentsvc.Client, userData, _, _ string) error {
+				r, err := c.InitInvoice(ctx, payment(userData))
+				return checked(err, func() bool { return r.OrderID != "" && r.InvoiceURL != "" })
+			}},
 		{paymentsvctest.GetBalance, "", func(ctx context.Context, c *paymentsvc.Client, _, _, _ string) error {
 			r, err := c.GetBalance(ctx)
-			return checked(err, func() bool { return r.PayoutBalance.IsSet() && r.ExpectedBalance.IsSet() && r.Currency == "EUR" })
+			return checked(err,
+				func() bool { return r.PayoutBalance.IsSet() && r.ExpectedBalance.IsSet() && r.Currency == "EUR" })
 		}},
 	}
 }

@@ -18,102 +18,102 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// matrix is what a call comes to when its request, or each of its attempts, goes wrong in one way or several.
+// matrix has the result of a call with faults in one or all of its requests. The columns are for calls that start an
+// order, for status calls and for get_balance. The first column selects the requests, and the second has the faults as
+// texts for ParseFault. A cell has the outcome ("ok" is success), the attempts of the client, and the orders of the
+// fake afterwards. An "unknown" with and without an order looks the same to the client. The client repeats a start only
+// after "not sent", and status calls and get_balance after each temporary failure.
 //
-// The first column says which of the requests are struck, the second with what, as ParseFault reads it. A cell is
-// the outcome ("ok" is success), the attempts that the client made, and the orders that the server has in the
-// end. Where a cell is "unknown", the orders say why it has to be: with one order or with none the client saw the
-// same. Starts are tried again only when nothing was sent; status calls and get_balance whenever a failure may
-// pass.
-//
-// Three things in it are worth a second look. "answer after 200 application/json {}": the document makes every field of
-// the two status answers optional, so an empty object is an answer. "cut-unframed 1000": nothing is missing, so nothing
-// is wrong. "reject 500": an error of the service's own with a 5xx proves nothing, since a gateway may pass it on.
+// Three rows need an explanation. "answer after 200 application/json {}": all fields of the two status responses are
+// optional in the document, so an empty object is a success. "cut-unframed 1000" is longer than the response. "reject
+// 500": an error of the service with a 5xx is not proof, because a gateway may have forwarded the request.
 const matrix = `
-struck  | faults                                           | init_payment   | status_payment | init_payout    | status_payout  | init_form      | init_invoice   | get_balance
---------|--------------------------------------------------|----------------|----------------|----------------|----------------|----------------|----------------|---------------
-none    |                                                  | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
-every   | nobody listens                                   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0
-every   | refuse                                           | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0   | not sent 3/0
-first 2 | refuse                                           | ok 3/1         | ok 3/0         | ok 3/1         | ok 3/0         | ok 3/1         | ok 3/1         | ok 3/0
-every   | reset                                            | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
-first   | reset                                            | unknown 1/0    | ok 2/0         | unknown 1/0    | ok 2/0         | unknown 1/0    | unknown 1/0    | ok 2/0
-every   | drop before                                      | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
-every   | drop after                                       | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-first   | drop after                                       | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
-every   | hang before                                      | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
-every   | hang after                                       | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-first   | hang after                                       | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
-every   | cut 0                                            | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | cut 10                                           | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | cut-chunked 10                                   | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | cut-chunked 1000                                 | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | cut-unframed 0                                   | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | cut-unframed 10                                  | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-first   | cut-unframed 10                                  | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
-every   | cut-unframed 1000                                | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
-every   | cut-header 0                                     | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | cut-header 20                                    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | bad-gateway before                               | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
-every   | bad-gateway after                                | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-first   | bad-gateway after                                | unknown 1/1    | ok 2/0         | unknown 1/1    | ok 2/0         | unknown 1/1    | unknown 1/1    | ok 2/0
-every   | bad-gateway after + cut 10                       | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | wrong-shape                                      | unknown 1/1    | ok 1/0         | unknown 1/1    | ok 1/0         | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | answer after 200 application/json {}             | unknown 1/1    | ok 1/0         | unknown 1/1    | ok 1/0         | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | answer after 200 application/json                | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | answer after 200 application/json null           | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | answer after 200 text/html <p>please log in</p>  | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | oversized 2097152                                | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | oversized 2097152 + cut 1000                     | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | gzip-bomb 2097152                                | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | slow 100us                                       | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
-every   | slow 1h                                          | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | slow 100us + cut 20                              | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | redirect before {elsewhere}                      | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0
-every   | redirect after {elsewhere}                       | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | wrong-date -24h                                  | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/0         | ok 1/1         | ok 1/1         | ok 1/0
-every   | wrong-date -24h + reject 401 E1 clock            | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0
-every   | too-many-requests before 1h                      | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 3/0   | rejected 1/0   | rejected 1/0   | rejected 3/0
-first   | too-many-requests before 1h                      | rejected 1/0   | ok 2/0         | rejected 1/0   | ok 2/0         | rejected 1/0   | rejected 1/0   | ok 2/0
-every   | too-many-requests after 1h                       | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | reject 200 E17 no money                          | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0
-every   | reject 402 E17 no money                          | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0
-every   | reject 403 E18 not you                           | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0   | rejected 1/0
-every   | reject 202 E17 no money                          | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0
-every   | reject 409 E19 used before                       | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0
-every   | reject 500 E17 no money                          | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
-every   | reject 402 E17 no money + cut 10                 | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
-every   | answer after 403 text/html <h1>denied</h1>       | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | answer after 504 application/json {"message":"late"} | unknown 1/1 | unknown 3/0   | unknown 1/1    | unknown 3/0    | unknown 1/1    | unknown 1/1    | unknown 3/0
-every   | answer before 409 text/plain busy                | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0    | unknown 1/0
-every   | answer after 408 text/plain slow                 | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/0    | unknown 1/1    | unknown 1/1    | unknown 1/0
-every   | answer before 503 text/plain later               | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 3/0    | unknown 1/0    | unknown 1/0    | unknown 3/0
+which   | faults                                               | start        | status       | balance
+--------|------------------------------------------------------|--------------|--------------|-------------
+none    |                                                      | ok 1/1       | ok 1/0       | ok 1/0
+every   | nobody listens                                       | not sent 3/0 | not sent 3/0 | not sent 3/0
+every   | refuse                                               | not sent 3/0 | not sent 3/0 | not sent 3/0
+first 2 | refuse                                               | ok 3/1       | ok 3/0       | ok 3/0
+every   | reset                                                | unknown 1/0  | unknown 3/0  | unknown 3/0
+first   | reset                                                | unknown 1/0  | ok 2/0       | ok 2/0
+every   | drop before                                          | unknown 1/0  | unknown 3/0  | unknown 3/0
+every   | drop after                                           | unknown 1/1  | unknown 3/0  | unknown 3/0
+first   | drop after                                           | unknown 1/1  | ok 2/0       | ok 2/0
+every   | hang before                                          | unknown 1/0  | unknown 3/0  | unknown 3/0
+every   | hang after                                           | unknown 1/1  | unknown 3/0  | unknown 3/0
+first   | hang after                                           | unknown 1/1  | ok 2/0       | ok 2/0
+every   | cut 0                                                | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | cut 10                                               | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | cut-chunked 10                                       | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | cut-chunked 1000                                     | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | cut-unframed 0                                       | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | cut-unframed 10                                      | unknown 1/1  | unknown 3/0  | unknown 3/0
+first   | cut-unframed 10                                      | unknown 1/1  | ok 2/0       | ok 2/0
+every   | cut-unframed 1000                                    | ok 1/1       | ok 1/0       | ok 1/0
+every   | cut-header 0                                         | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | cut-header 20                                        | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | bad-gateway before                                   | unknown 1/0  | unknown 3/0  | unknown 3/0
+every   | bad-gateway after                                    | unknown 1/1  | unknown 3/0  | unknown 3/0
+first   | bad-gateway after                                    | unknown 1/1  | ok 2/0       | ok 2/0
+every   | bad-gateway after + cut 10                           | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | wrong-shape                                          | unknown 1/1  | ok 1/0       | unknown 1/0
+every   | answer after 200 application/json {}                 | unknown 1/1  | ok 1/0       | unknown 1/0
+every   | answer after 200 application/json                    | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | answer after 200 application/json null               | unknown 1/1  | unknown 1/0  | unknown 1/0
+every   | answer after 200 text/html <p>please log in</p>      | unknown 1/1  | unknown 1/0  | unknown 1/0
+every   | oversized 2097152                                    | unknown 1/1  | unknown 1/0  | unknown 1/0
+every   | oversized 2097152 + cut 1000                         | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | gzip-bomb 2097152                                    | unknown 1/1  | unknown 1/0  | unknown 1/0
+every   | slow 100us                                           | ok 1/1       | ok 1/0       | ok 1/0
+every   | slow 1h                                              | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | slow 100us + cut 20                                  | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | redirect before {elsewhere}                          | unknown 1/0  | unknown 1/0  | unknown 1/0
+every   | redirect after {elsewhere}                           | unknown 1/1  | unknown 1/0  | unknown 1/0
+every   | wrong-date -24h                                      | ok 1/1       | ok 1/0       | ok 1/0
+every   | wrong-date -24h + reject 401 E1 clock                | rejected 1/0 | rejected 1/0 | rejected 1/0
+every   | too-many-requests before 1h                          | rejected 1/0 | rejected 3/0 | rejected 3/0
+first   | too-many-requests before 1h                          | rejected 1/0 | ok 2/0       | ok 2/0
+every   | too-many-requests after 1h                           | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | reject 200 E17 no money                              | rejected 1/0 | rejected 1/0 | rejected 1/0
+every   | reject 402 E17 no money                              | rejected 1/0 | rejected 1/0 | rejected 1/0
+every   | reject 403 E18 not you                               | rejected 1/0 | rejected 1/0 | rejected 1/0
+every   | reject 202 E17 no money                              | unknown 1/0  | unknown 1/0  | unknown 1/0
+every   | reject 409 E19 used before                           | unknown 1/0  | unknown 1/0  | unknown 1/0
+every   | reject 500 E17 no money                              | unknown 1/0  | unknown 3/0  | unknown 3/0
+every   | reject 402 E17 no money + cut 10                     | unknown 1/0  | unknown 3/0  | unknown 3/0
+every   | answer after 403 text/html <h1>denied</h1>           | unknown 1/1  | unknown 1/0  | unknown 1/0
+every   | answer after 504 application/json {"message":"late"} | unknown 1/1  | unknown 3/0  | unknown 3/0
+every   | answer before 409 text/plain busy                    | unknown 1/0  | unknown 1/0  | unknown 1/0
+every   | answer after 408 text/plain slow                     | unknown 1/1  | unknown 1/0  | unknown 1/0
+every   | answer before 503 text/plain later                   | unknown 1/0  | unknown 3/0  | unknown 3/0
 `
 
 // row is a line of the matrix.
-type row struct {
-	struck, faults string
-	cells          []string
+type row struct{ which, faults, start, status, balance string }
+
+// want returns the cell of an operation.
+func (r row) want(o operation) string {
+	switch {
+	case o.kind != "":
+		return r.start
+	case o.endpoint == paymentsvctest.GetBalance:
+		return r.balance
+	}
+	return r.status
 }
 
-// rows returns the matrix's columns, from the first endpoint on, and its lines.
-func rows(t testing.TB) (endpoints []string, list []row) {
+// rows returns the lines of the matrix.
+func rows(t testing.TB) (list []row) {
 	t.Helper()
-	for i, line := range strings.Split(strings.TrimSpace(matrix), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(matrix), "\n")[2:] {
 		cells := strings.Split(line, "|")
+		require.Len(t, cells, 5, line)
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		switch i {
-		case 0:
-			endpoints = cells[2:]
-		case 1:
-		default:
-			require.Len(t, cells, 2+len(endpoints), line)
-			list = append(list, row{cells[0], cells[1], cells[2:]})
-		}
+		list = append(list, row{cells[0], cells[1], cells[2], cells[3], cells[4]})
 	}
-	return endpoints, list
+	return list
 }
 
 func TestMatrixOfFaultsAndEndpoints(t *testing.T) {
@@ -123,18 +123,16 @@ func TestMatrixOfFaultsAndEndpoints(t *testing.T) {
 		other.Close()
 		assert.Zero(t, elsewhere.Load(), "requests that followed a redirect")
 	})
-	endpoints, list := rows(t)
-	for _, row := range list {
+	for _, row := range rows(t) {
 		row.faults = strings.ReplaceAll(row.faults, "{elsewhere}", other.URL)
-		for column, o := range operations() {
-			require.Equal(t, endpoints[column], o.endpoint, "the matrix has the document's order")
+		for _, o := range operations() {
 			check := func(t *testing.T, srv *paymentsvctest.Server, kept bool) {
-				assert.Equal(t, row.cells[column], cell(t, srv, row, o, kept))
+				assert.Equal(t, row.want(o), cell(t, srv, row, o, kept))
 			}
 			for connection, kept := range map[string]bool{"new connection": false, "kept connection": true} {
-				t.Run(fmt.Sprintf("%s %s/%s/%s", row.struck, row.faults, o.endpoint, connection), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s %s/%s/%s", row.which, row.faults, o.endpoint, connection), func(t *testing.T) {
 					t.Parallel()
-					if !strings.HasPrefix(row.faults, "hang") && row.faults != "slow 1h" { // which wait for the client's timeout
+					if !strings.HasPrefix(row.faults, "hang") && row.faults != "slow 1h" { // these wait for the timeout of the client
 						check(t, paymentsvctest.Start(t, config(everyStartCounts)), kept)
 					}
 					synctest.Test(t, func(t *testing.T) {
@@ -146,11 +144,11 @@ func TestMatrixOfFaultsAndEndpoints(t *testing.T) {
 	}
 }
 
-// cell makes one call and returns its outcome, as the matrix writes it.
+// cell makes one call and returns its cell of the matrix.
 func cell(t *testing.T, srv *paymentsvctest.Server, row row, o operation, kept bool) string {
 	attempts := 0
 	client := newClient(t, srv, func(cfg *paymentsvc.Config) {
-		cfg.Timeout = 30 * time.Minute // ends only what waits, in the fake time of a bubble
+		cfg.Timeout = 30 * time.Minute // passes in the fake time of a bubble only
 		cfg.OnAttempt = func(context.Context, paymentsvc.Attempt) { attempts++ }
 	})
 	patient := newClient(t, srv) // over the same connections
@@ -191,10 +189,10 @@ func cell(t *testing.T, srv *paymentsvctest.Server, row row, o operation, kept b
 	return result
 }
 
-// strike makes the row's rule, or takes the server away.
+// strike sets the faults of the row, or closes the fake.
 func strike(t *testing.T, srv *paymentsvctest.Server, endpoint string, row row) *paymentsvctest.Rule {
 	var which paymentsvctest.Which
-	switch row.struck {
+	switch row.which {
 	case "none":
 		return nil
 	case "first":
@@ -209,8 +207,8 @@ func strike(t *testing.T, srv *paymentsvctest.Server, endpoint string, row row) 
 	return srv.Fault(endpoint, which, parsed(t, row.faults, paymentsvctest.ParseFault)...)
 }
 
-// settles checks that the way out of "unknown" leads to the truth: status_payment by user_data finds the order if
-// there is one, and otherwise the service says that there is none.
+// settles checks that a status call resolves an unknown outcome. It finds the order by user_data, or returns that the
+// order does not exist.
 func settles(t *testing.T, client *paymentsvc.Client, o operation, started int) {
 	if o.kind == "" || o.kind == paymentsvctest.KindPayout {
 		return

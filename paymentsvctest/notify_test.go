@@ -2,6 +2,7 @@ package paymentsvctest_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,12 +21,12 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// inbox is a partner that takes what paymentsvc.Webhook lets through, and keeps what it saw.
+// inbox is a partner behind a paymentsvc.Webhook. It records the accepted notifications and the errors.
 type inbox struct {
 	mu    sync.Mutex
 	taken []*paymentsvc.Notification
 	errs  []error
-	busy  int // so many notifications are answered with 500
+	busy  int // the number of responses with 500 before the first success
 }
 
 func (b *inbox) handler(t testing.TB) http.Handler {
@@ -53,7 +54,7 @@ func (b *inbox) handler(t testing.TB) http.Handler {
 	})
 }
 
-// names returns the user_data and status of what was taken.
+// names returns user_data and status of the accepted notifications.
 func (b *inbox) names() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,8 +65,8 @@ func (b *inbox) names() []string {
 	return names
 }
 
-// receivers are the two ways to a partner.
-func receivers(t *testing.T, test func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox)) {
+// receivers runs a test with each way to a partner.
+func receivers(t *testing.T, test func(*testing.T, *paymentsvctest.Server, *paymentsvc.Client, *inbox)) {
 	for _, way := range []string{"to a handler", "to a URL"} {
 		t.Run(way, func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
@@ -85,7 +86,7 @@ func receivers(t *testing.T, test func(t *testing.T, srv *paymentsvctest.Server,
 	}
 }
 
-func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
+func TestNotificationsFollowTheDocument(t *testing.T) {
 	receivers(t, func(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, box *inbox) {
 		paymentID, payoutID := pay(t, client, "order-1"), payOut(t, client, "payout-1")
 		_, err := client.InitForm(t.Context(), payment("form-1"))
@@ -111,25 +112,31 @@ func TestNotificationsAreThoseOfTheDocument(t *testing.T) {
 			bodies = append(bodies, string(n.Raw))
 			assert.Equal(t, now(), n.Timestamp.UTC().Local())
 		}
+		want := func(event string, order int, statusAndAmount, userData string) string {
+			return fmt.Sprintf(`{"event":"%s.status_changed","order_id":"%s",%s,"user_data":"%s"}`,
+				event, nth(order), statusAndAmount, userData)
+		}
+		const failure = `"status":3,"status_description":"FAILURE","status_code":30,"amount":10.50`
 		assert.Equal(t, []string{
-			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000001","status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50,"user_data":"order-1"}`,
-			`{"event":"payout.status_changed","order_id":"00000000-0000-4000-8000-000000000002","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"payout-1"}`,
-			`{"event":"refund.status_changed","order_id":"00000000-0000-4000-8000-000000000001","status":2,"status_description":"SUCCESS","status_code":20,"amount":0.50,"user_data":"order-1"}`,
-			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000003","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"form-1"}`,
-			`{"event":"payment.status_changed","order_id":"00000000-0000-4000-8000-000000000004","status":3,"status_description":"FAILURE","status_code":30,"amount":10.50,"user_data":"invoice-1"}`,
+			want("payment", 1, `"status":2,"status_description":"SUCCESS","status_code":20,"amount":10.50`, "order-1"),
+			want("payout", 2, failure, "payout-1"),
+			want("refund", 1, `"status":2,"status_description":"SUCCESS","status_code":20,"amount":0.50`, "order-1"),
+			want("payment", 3, failure, "form-1"),
+			want("payment", 4, failure, "invoice-1"),
 		}, bodies)
-		assert.Equal(t, `payment.status_changed 00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", SUCCESS: HTTP 200`, deliveries[0].String())
+		assert.Equal(t,
+			`payment.status_changed `+nth(1)+` 10.50 for user_data "order-1", SUCCESS: HTTP 200`, deliveries[0].String())
 	})
 }
 
-func TestNotificationFaults(t *testing.T) {
+func TestNotificationFaultsTakeEffect(t *testing.T) {
 	const one = "order-1 SUCCESS"
 	for _, test := range []struct {
 		faults string
 		taken  []string
 		sent   int
 		hits   int
-		err    error // of the partner
+		err    error // returned by the webhook
 	}{
 		{"", []string{one}, 1, 1, nil},
 		{"lost", []string{}, 1, 1, nil},
@@ -138,9 +145,9 @@ func TestNotificationFaults(t *testing.T) {
 		{"lost + repeated 2", []string{}, 3, 0, nil},
 		{"forged", []string{one}, 2, 1, paymentsvc.ErrSignatureMismatch},
 		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
-		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery whole
+		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery is not cut
 		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
-		{"late 1ms", []string{one}, 1, 0, nil}, // which no timestamp shows
+		{"late 1ms", []string{one}, 1, 0, nil}, // less than a second of the timestamp
 		{"late 1m0s", []string{one}, 1, 1, nil},
 		{"late 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
 		{"early 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
@@ -189,7 +196,7 @@ func TestNotificationFaults(t *testing.T) {
 	}
 }
 
-// deliverNames calls Deliver and returns what the partner has taken since.
+// deliverNames calls Deliver and returns the notifications that the partner has accepted since.
 func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string {
 	t.Helper()
 	before := len(box.names())
@@ -197,7 +204,7 @@ func deliverNames(t *testing.T, srv *paymentsvctest.Server, box *inbox) []string
 	return box.names()[before:]
 }
 
-func TestDeliverReordered(t *testing.T) {
+func TestDeliverReordersAndDelays(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	client, box := newClient(t, srv), &inbox{}
 	srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
@@ -208,7 +215,8 @@ func TestDeliverReordered(t *testing.T) {
 		}
 	}
 	srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(1), paymentsvctest.Reordered())
-	delayed := srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(3), paymentsvctest.Delayed(2))
+	delayed := srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(3),
+		paymentsvctest.Delayed(2))
 	srv.FaultNotifications(paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(3), paymentsvctest.RepeatedBy(1))
 	payouts := srv.FaultNotifications(paymentsvc.EventPayoutStatusChanged, paymentsvctest.Every(), paymentsvctest.Lost())
 	last := srv.FaultNotifications("", paymentsvctest.Nth(5), paymentsvctest.Reordered())
@@ -218,7 +226,8 @@ func TestDeliverReordered(t *testing.T) {
 	require.Len(t, srv.Outbox(), 2)
 	assert.Equal(t, []string{"5 SUCCESS"}, deliverNames(t, srv, box), "behind the one that follows, but none follows")
 	settle("6")
-	assert.Equal(t, []string{"3 SUCCESS", "3 SUCCESS", "6 SUCCESS"}, deliverNames(t, srv, box), "two calls later, with its other fault")
+	assert.Equal(t, []string{"3 SUCCESS", "3 SUCCESS", "6 SUCCESS"}, deliverNames(t, srv, box),
+		"two calls later, with its other fault")
 	assert.Empty(t, srv.Outbox())
 	assert.Equal(t, []int{1, 0, 0}, []int{delayed.Hits(), payouts.Hits(), last.Hits()}, "nothing followed the last")
 
@@ -230,7 +239,7 @@ func TestDeliverReordered(t *testing.T) {
 	assert.Equal(t, 1, last.Hits())
 }
 
-func TestDeliverRetries(t *testing.T) {
+func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	client, box := newClient(t, srv), &inbox{busy: 1}
 	_, err := srv.Settle(pay(t, client, "1"), paymentsvc.StatusSuccess)
@@ -262,7 +271,8 @@ func TestDeliverRetries(t *testing.T) {
 	srv.ClearFaults()
 	calls := 0
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if calls++; calls == 2 {
+		calls++
+		if calls == 2 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}), "/"))
@@ -289,18 +299,20 @@ func TestDeliverRetries(t *testing.T) {
 	assert.Len(t, srv.Outbox(), 1)
 }
 
-func TestSendErrors(t *testing.T) {
+func TestSendReportsErrors(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Now = now
 		c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "another"})
 	}))
-	n := paymentsvctest.Notification{ProjectID: project, Event: "payout.reviewed", OrderID: "o", StatusDescription: "HELD", Amount: amount("1e3")}
+	n := paymentsvctest.Notification{ProjectID: project, Event: "payout.reviewed", OrderID: "o", StatusDescription: "HELD",
+		Amount: amount("1e3")}
 	assert.ErrorContains(t, srv.Send(t.Context(), n)[0].Err, "no receiver")
 
 	var got []string
 	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got = append(got, r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+strconv.FormatInt(r.ContentLength, 10)+" "+string(body))
+		got = append(got,
+			r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+strconv.FormatInt(r.ContentLength, 10)+" "+string(body))
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	}))
 	defer partner.Close()
@@ -309,7 +321,9 @@ func TestSendErrors(t *testing.T) {
 	require.NoError(t, d.Err)
 	assert.Equal(t, http.StatusTemporaryRedirect, d.HTTPStatus, "not followed")
 	assert.False(t, d.Accepted())
-	assert.Equal(t, []string{`POST /n application/json 111 {"event":"payout.reviewed","order_id":"o","status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
+	assert.Equal(t,
+		[]string{`POST /n application/json 111 {"event":"payout.reviewed","order_id":"o",` +
+			`"status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
 		"what the test composed, an unknown event included, without user_data")
 
 	n.ProjectID = 43
@@ -321,9 +335,10 @@ func TestSendErrors(t *testing.T) {
 	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
 }
 
-func TestToHandlerCallsAsAServerDoes(t *testing.T) {
+func TestToHandlerBehavesLikeAServer(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
-	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o", StatusDescription: "HELD", Amount: amount("1")}
+	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o",
+		StatusDescription: "HELD", Amount: amount("1")}
 	to := func(h http.HandlerFunc) paymentsvctest.Delivery {
 		srv.SetReceiver(paymentsvctest.ToHandler(h, "/a b"))
 		return srv.Send(t.Context(), n)[0]
@@ -341,14 +356,16 @@ func TestToHandlerCallsAsAServerDoes(t *testing.T) {
 	})
 	assert.Equal(t, http.StatusOK, d.HTTPStatus)
 	assert.Equal(t, http.StatusOK, to(func(http.ResponseWriter, *http.Request) {}).HTTPStatus)
-	assert.Equal(t, http.StatusAccepted, to(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }).HTTPStatus)
-	assert.ErrorIs(t, to(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Err, http.ErrAbortHandler)
+	assert.Equal(t, http.StatusAccepted,
+		to(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }).HTTPStatus)
+	assert.ErrorIs(t, to(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Err,
+		http.ErrAbortHandler)
 	assert.PanicsWithValue(t, "a fault of the partner's", func() {
 		to(func(http.ResponseWriter, *http.Request) { panic("a fault of the partner's") })
 	})
 }
 
-func TestSettleAndRefund(t *testing.T) {
+func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{"RETURNED": {Status: 4, StatusCode: 40}}
 		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName { return []paymentsvc.StatusName{"NOBODY KNOWS"} }
@@ -374,8 +391,10 @@ func TestSettleAndRefund(t *testing.T) {
 	require.NoError(t, err)
 	balance("1010.50", "1010.50")
 	_, err = srv.Settle(payoutID, "RETURNED")
-	require.NoError(t, err, "what payouts can do is not shown")
+	require.NoError(t, err, "the document does not specify the statuses of payouts")
 	balance("1000.00", "1000.00")
+	_, err = srv.Settle(payoutID, paymentsvc.StatusSuccess)
+	require.NoError(t, err)
 	_, err = srv.Settle(payoutID, "HELD")
 	require.ErrorContains(t, err, "Config.Numbers")
 	_, err = srv.Settle("x", paymentsvc.StatusSuccess)
@@ -427,12 +446,13 @@ func TestSettleAndRefund(t *testing.T) {
 // startedWith starts a payment of an amount and returns its order_id.
 func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) string {
 	t.Helper()
-	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount(text), UserData: userData})
+	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
+		paymentsvc.PaymentRequest{Amount: amount(text), UserData: userData})
 	require.NoError(t, err)
 	return p.OrderID
 }
 
-func TestBalanceKeepsNoDecimalsThatItDoesNotNeed(t *testing.T) {
+func TestBalanceDropsUnusedDecimals(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	balances := func() string {
@@ -451,16 +471,18 @@ func TestBalanceKeepsNoDecimalsThatItDoesNotNeed(t *testing.T) {
 	assert.Equal(t, "1000.00 1001."+strings.Repeat("0", 40), balances(), "what may succeed is there")
 	settle(zeros, paymentsvc.StatusSuccess)
 	startedWith(t, client, "large", "1"+strings.Repeat("0", 30)+".5")
-	assert.Equal(t, "1001."+strings.Repeat("0", 40)+" 1"+strings.Repeat("0", 26)+"1001.5", balances(), "the exact sum fits")
+	assert.Equal(t, "1001."+strings.Repeat("0", 40)+" 1"+strings.Repeat("0", 26)+"1001.5", balances(),
+		"the exact sum fits")
 }
 
-func TestBalanceRejectsWhatNoAmountCanHold(t *testing.T) {
+func TestBalanceRejectsMoreDigitsThanAnAmountHolds(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
 	most := amount(strings.Repeat("9", 62)) // with the two decimals of the balance, 64 digits
 	_, err := client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: most, Destination: card, UserData: "1"})
 	require.NoError(t, err)
-	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{Amount: amount("0.001"), UserData: "2"})
+	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
+		paymentsvc.PaymentRequest{Amount: amount("0.001"), UserData: "2"})
 	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
 	assert.Equal(t, paymentsvctest.ProblemRefused, srv.Rejected()[0].Problem)
 	got, err := client.GetBalance(t.Context())
@@ -475,7 +497,8 @@ func TestAlteredNeedsASignedBody(t *testing.T) {
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("sent")
 	}), "/"))
-	o, err := srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: 42, UserData: "a", Amount: amount("1")})
+	o, err := srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: 42, UserData: "a",
+		Amount: amount("1")})
 	require.NoError(t, err)
 	n, err := srv.Compose(o.OrderID, paymentsvc.StatusSuccess)
 	require.NoError(t, err)

@@ -117,13 +117,34 @@ func (r *Rule) String() string {
 // Fault creates a rule. Its faults affect the selected requests to endpoint. Faults of several rules combine, in the
 // order of the rules.
 func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
-	return s.fault(&s.rules, &Rule{On: endpoint, Faults: texts(faults), which: which, faults: faults})
+	return s.FaultWhere(endpoint, nil, nil, which, faults...)
+}
+
+// FaultWhere is [Server.Fault] for requests accepted by match. The server calls match once for each request to the
+// endpoint, and then selected for each request that which selects. Each may be nil, and neither may call the server. A
+// handler in front of the server reads the body with [ReadBody].
+func (s *Server) FaultWhere(
+	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
+) *Rule {
+	return s.fault(&s.rules, &Rule{
+		On: endpoint, Faults: texts(faults), requests: match, selected: selected, which: which, faults: faults,
+	})
 }
 
 // FaultNotifications creates a rule for the notifications of an event, or "" for all. It counts each attempt of
 // [Server.Deliver]. [Server.Send] takes its faults as arguments instead.
 func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, faults ...NotificationFault) *Rule {
-	return s.fault(&s.notifyRules, &Rule{On: string(event), Faults: texts(faults), which: which, notified: faults})
+	return s.FaultNotificationsWhere(event, nil, which, faults...)
+}
+
+// FaultNotificationsWhere is [Server.FaultNotifications] for notifications accepted by match. match may be nil, and
+// must not call the server.
+func (s *Server) FaultNotificationsWhere(
+	event paymentsvc.EventType, match func(Notification) bool, which Which, faults ...NotificationFault,
+) *Rule {
+	return s.fault(&s.notifyRules, &Rule{
+		On: string(event), Faults: texts(faults), entries: match, which: which, notified: faults,
+	})
 }
 
 // fault adds a rule to a list.
@@ -246,9 +267,9 @@ func (s *Server) connecting(endpoint string) bool {
 func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.dialed[req.RemoteAddr] // its client asked connecting
+	known := s.dialed[req.RemoteAddr] // the client called connecting
 	s.arrivals[endpoint]++
-	e = newEffects()
+	e = &effects{}
 	for _, r := range s.rules {
 		if !covers(r.On, endpoint) || r.requests != nil && !r.requests(req) {
 			continue
@@ -267,4 +288,54 @@ func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects
 	}
 	e.reset = e.reset || e.refuse && !known
 	return s.arrivals[endpoint], e
+}
+
+// pendingFaults are the faults of one request or notification before they take effect.
+type pendingFaults []pendingFault
+
+// pendingFault is a fault of a rule. Of two different faults in one slot, the later one applies.
+type pendingFault struct {
+	slot, text string
+	rule       *Rule
+	left       *int // faults of the rule without an effect
+}
+
+// addAll adds the faults of a rule. r may be nil. apply applies one fault and returns its slot, or "" for the zero
+// value.
+func addAll[F any](s *pendingFaults, r *Rule, faults []F, apply func(F) (slot, text string)) {
+	left := 0
+	for _, f := range faults {
+		slot, text := apply(f)
+		if slot == "" {
+			continue
+		}
+		left++
+		*s = append(slices.DeleteFunc(*s, func(other pendingFault) bool {
+			return other.slot == slot && other.text != text
+		}), pendingFault{slot, text, r, &left})
+	}
+	if left == 0 && r != nil {
+		r.hits++ // a rule without faults counts its requests
+	}
+}
+
+// markApplied counts the faults in a slot. A rule hits when all of its faults took effect. Call markApplied before
+// the client can see the effect and call [Rule.Hits].
+func (s *Server) markApplied(faults *pendingFaults, slot string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	faults.markApplied(slot)
+}
+
+func (s *pendingFaults) markApplied(slot string) {
+	*s = slices.DeleteFunc(*s, func(f pendingFault) bool {
+		if f.slot != slot {
+			return false
+		}
+		*f.left--
+		if *f.left == 0 && f.rule != nil {
+			f.rule.hits++
+		}
+		return true
+	})
 }

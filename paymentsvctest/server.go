@@ -18,7 +18,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// Server is a mock server of the payment service. Make it with [New] or [Start]. It is safe for concurrent use.
+// Server is a fake of the payment service. Make it with [New] or [Start]. It is safe for concurrent use.
 type Server struct {
 	// URL is the address for paymentsvc.Config.BaseURL, with Config.BasePath. [Server.Listen] sets it. It is "" for a
 	// mounted handler.
@@ -45,6 +45,8 @@ type Server struct {
 	rejections record[Rejection]
 	signatures record[SignatureFault]
 
+	nextExplanation time.Time // when all searches up to now were one a second
+
 	notifyRules []*Rule
 	receiver    Receiver
 	outbox      []*outboxEntry
@@ -59,7 +61,7 @@ type Server struct {
 	changed  chan struct{}               // closed after a change of conns or underWay
 }
 
-// New checks c and returns a Server, which is an http.Handler. Its errors wrap paymentsvc.ErrInvalidRequest and name
+// New checks c and returns a Server. Its errors wrap paymentsvc.ErrInvalidRequest and name
 // the field. Close the server at the end.
 func New(c Config) (*Server, error) {
 	if err := c.complete(); err != nil {
@@ -123,7 +125,7 @@ func (s *Server) Listen(addr string) error {
 	return s.serve(l, l.Addr().String())
 }
 
-// serve answers the connections of l, which clients find at host.
+// serve handles the connections of l. Clients find it at host.
 func (s *Server) serve(l net.Listener, host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +139,7 @@ func (s *Server) serve(l net.Listener, host string) error {
 		Handler:           s,
 		ConnState:         s.connState,
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0), // broken connections are this server's trade
+		ErrorLog:          log.New(io.Discard, "", 0), // faults break connections deliberately
 	}
 	go func() { _ = s.http.Serve(l) }() // ends with ErrServerClosed
 	return nil
@@ -155,7 +157,7 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 
 	if server != nil {
-		_ = server.Close() // nobody needs its listener any more
+		_ = server.Close() // an error of the listener has no effect
 	}
 	for _, conn := range conns {
 		_ = conn.Close() // http.Server does not close hijacked connections
@@ -166,7 +168,7 @@ func (s *Server) Close() {
 
 func (s *Server) closed() bool { return s.life.Err() != nil }
 
-// Format shows the address and nothing else.
+// Format writes the address only.
 func (s *Server) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "Server{URL: %q}", s.URL) }
 
 // connState tracks the connections that Listen accepts. A hijacked connection stays until its handler is done.
@@ -219,7 +221,7 @@ func (s *Server) acceptedAll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("paymentsvctest: Drain: %w", err)
 	}
-	defer func() { _ = probe.Close() }() // nothing was sent
+	defer func() { _ = probe.Close() }() // without a request
 	return s.wait(ctx, func() bool {
 		for conn := range s.conns {
 			if conn.RemoteAddr().String() == probe.LocalAddr().String() {
@@ -230,7 +232,7 @@ func (s *Server) acceptedAll(ctx context.Context) error {
 	})
 }
 
-// wait waits until condition, which is called with the lock held, is true, or the server is closed.
+// wait waits until condition is true or the server is closed. condition holds the lock.
 func (s *Server) wait(ctx context.Context, condition func() bool) error {
 	for {
 		s.mu.Lock()
@@ -280,7 +282,7 @@ func (s *Server) Requests(endpoint string) int {
 	return n
 }
 
-// Orders returns all orders, in the order in which they were started.
+// Orders returns all orders, the oldest first.
 func (s *Server) Orders() []Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,6 +299,34 @@ func (s *Server) Order(orderID string) (Order, bool) {
 	return Order{}, false
 }
 
+// OrdersOf returns the orders with this user_data, of all kinds and projects, in their order.
+func (s *Server) OrdersOf(userData string) []Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return copies(s.books.started[userData])
+}
+
+// LastOrder returns the highest number of an order, or Config.LastOrder without orders.
+func (s *Server) LastOrder() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.last
+}
+
+// EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit
+// must neither call the server nor change or keep the order.
+func (s *Server) EachOrder(number int, visit func(*Order) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.books.orders
+	at, _ := slices.BinarySearchFunc(list, number+1, func(o *order, n int) int { return o.Number - n })
+	for _, o := range list[at:] {
+		if !visit(&o.Order) {
+			return
+		}
+	}
+}
+
 // Started counts the orders with this user_data, of all kinds and projects.
 func (s *Server) Started(userData string) int {
 	s.mu.Lock()
@@ -304,8 +334,7 @@ func (s *Server) Started(userData string) int {
 	return len(s.books.started[userData])
 }
 
-// Balance returns what get_balance would answer for a project, without Raw. It returns an error if there is no such
-// project.
+// Balance returns the response of get_balance for a project, without Raw. It returns an error for an unknown project.
 func (s *Server) Balance(projectID int64) (paymentsvc.Balance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

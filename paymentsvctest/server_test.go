@@ -2,9 +2,13 @@ package paymentsvctest_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,8 +18,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// A mock server is all of this at once: partners call, and persons look, settle, send and set faults.
-func TestServerConcurrency(t *testing.T) {
+// Partners call the fake, while operators read it, settle orders, send notifications and set faults.
+func TestFakeIsSafeForConcurrentUse(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName {
 			return []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess}
@@ -44,7 +48,8 @@ func TestServerConcurrency(t *testing.T) {
 				srv.Deliver(t.Context())
 				_, err = srv.Balance(project)
 				assert.NoError(t, err)
-				_ = fmt.Sprint(srv.Orders(), srv.Outbox(), srv.Deliveries(), srv.Rejected(), srv.SignatureFaults(), srv.Rules(), srv)
+				_ = fmt.Sprint(srv.Orders(), srv.Outbox(), srv.Deliveries(), srv.Rejected(), srv.SignatureFaults(), srv.Rules(),
+					srv)
 				_ = srv.Requests(paymentsvctest.AnyEndpoint) + rule.Hits() + notifications.Hits()
 				rule.Remove()
 				notifications.Remove()
@@ -62,4 +67,216 @@ func TestServerConcurrency(t *testing.T) {
 	assert.Len(t, srv.Orders(), 1+2*80)
 	srv.AssertAllSigned(t)
 	srv.AssertNoneRejected(t)
+}
+
+func TestReadBodyStopsAtTheLimitAndRestoresTheBody(t *testing.T) {
+	const limit = 1<<20 + 1 // one byte more than the server accepts
+	for name, test := range map[string]struct {
+		sent io.Reader
+		read int
+		err  error
+	}{
+		"none":      {nil, 0, nil},
+		"short":     {strings.NewReader("{}"), 2, nil},
+		"large":     {strings.NewReader(strings.Repeat(" ", 100_000)), 100_000, nil},
+		"too large": {strings.NewReader(strings.Repeat(" ", 2*limit)), limit, nil},
+		"broken":    {io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF)), 1, io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", test.sent)
+			require.NoError(t, err)
+			for range 2 {
+				body, err := paymentsvctest.ReadBody(r)
+				require.ErrorIs(t, err, test.err)
+				require.Len(t, body, test.read)
+				require.LessOrEqual(t, cap(body), test.read+test.read/4, "unused memory stays allocated with a recorded body")
+			}
+			if test.err != nil {
+				srv, err := paymentsvctest.New(config())
+				require.NoError(t, err)
+				defer srv.Close()
+				require.Panics(t, func() { srv.ServeHTTP(httptest.NewRecorder(), r) }, "net/http closes the connection")
+				require.Empty(t, srv.Rejected(), "the client has left")
+			}
+			if test.sent != nil {
+				body, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				require.Len(t, body, test.read)
+			}
+		})
+	}
+}
+
+func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
+	var started, verdicts []string
+	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
+		c.Pages, c.ExplainSignatures = "https://pages.example/", true
+		c.OnStart = func(o paymentsvctest.Order) { started = append(started, o.OrderID) }
+		c.OnChecked = func(r *http.Request, v paymentsvctest.Verdict) {
+			switch {
+			case v.Signature != nil:
+				verdicts = append(verdicts, v.Signature.Reason)
+			case v.Rejection != nil:
+				verdicts = append(verdicts, v.Rejection.Message)
+			default:
+				verdicts = append(verdicts, r.URL.Path)
+			}
+		}
+	}))
+	client := newClient(t, srv)
+	resp, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.NoError(t, err)
+	require.Equal(t, "https://pages.example/payment/"+resp.OrderID, resp.RedirectURL)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: oldSecret})
+	require.NoError(t, err)
+	wrong, err := client.ForProject(project, signer)
+	require.NoError(t, err)
+	_, err = wrong.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
+	var rejected *paymentsvc.ServiceError
+	require.ErrorAs(t, err, &rejected)
+	require.Contains(t, rejected.Message, "signed with Project.OldSecret")
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "nobody"})
+	require.Error(t, err)
+	require.Equal(t, []string{resp.OrderID}, started)
+	require.Equal(t, []string{"/base/v1/init_payment/card", "signed with Project.OldSecret", "no such order"}, verdicts)
+}
+
+func TestFaultsApplyToMatchingRequests(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(everyStartCounts))
+	client := newClient(t, srv)
+	isCard := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/card") }
+	var selected []string
+	strike := func(r *http.Request) { selected = append(selected, r.URL.Path) }
+	lose := paymentsvctest.Drop(paymentsvctest.AfterCommit)
+	rule := srv.FaultWhere(paymentsvctest.InitPayment, isCard, strike, paymentsvctest.Nth(2), lose)
+	for i, test := range []struct {
+		paymentType paymentsvc.PaymentType
+		fails       bool
+	}{{paymentsvc.PaymentTypeSBP, false}, {paymentsvc.PaymentTypeCard, false}, {paymentsvc.PaymentTypeSBP,
+		false}, {paymentsvc.PaymentTypeCard, true}} {
+		_, err := client.InitPayment(t.Context(), test.paymentType, payment("order"))
+		require.Equal(t, test.fails, err != nil, "request %d", i+1)
+	}
+	require.Equal(t, 1, rule.Hits())
+	require.Equal(t, []string{"/base/v1/init_payment/card"}, selected)
+	lost := srv.FaultNotificationsWhere("", func(n paymentsvctest.Notification) bool { return n.OrderID == nth(2) },
+		paymentsvctest.Every(), paymentsvctest.Lost())
+	received := 0
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }),
+		"/n"))
+	for i := range 3 {
+		_, err := srv.Settle(nth(i+1), paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+	}
+	require.NoError(t, srv.Move(nth(4), paymentsvc.StatusFailure))
+	require.ErrorContains(t, srv.Move(nth(4), paymentsvc.StatusSuccess), "no way out")
+	srv.Deliver(t.Context())
+	require.Equal(t, 2, received, "one was lost, and nobody was told of another")
+	require.Equal(t, 1, lost.Hits())
+}
+
+// nth is the order_id of the nth order.
+func nth(n int) string { return "00000000-0000-4000-8000-00000000000" + string(rune('0'+n)) }
+
+func TestSeededOrdersCountAndContinueTheNumbers(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.Repeated, c.LastOrder = paymentsvctest.SameOrder, 7
+	}))
+	client := newClient(t, srv)
+	require.Equal(t, 7, srv.LastOrder())
+	seeded := paymentsvctest.Order{
+		Kind: paymentsvctest.KindPayment, ProjectID: project, UserData: "a", Amount: amount("5.00"),
+		Status: paymentsvc.StatusSuccess,
+	}
+	before, err := srv.Balance(project)
+	require.NoError(t, err)
+	o, err := srv.Seed(seeded)
+	require.NoError(t, err)
+	require.Equal(t, []any{8, nth(8)}, []any{o.Number, o.OrderID})
+	after, err := srv.Balance(project)
+	require.NoError(t, err)
+	require.Equal(t, []string{"1000.00", "1005.00"}, []string{before.PayoutBalance.String(), after.PayoutBalance.String()})
+	for problem, change := range map[string]func(*paymentsvctest.Order){
+		"exists":          func(o *paymentsvctest.Order) { o.OrderID = nth(8) },
+		"no such project": func(o *paymentsvctest.Order) { o.ProjectID = 1 },
+		"no such kind":    func(o *paymentsvctest.Order) { o.Kind = "loan" },
+		"no amount":       func(o *paymentsvctest.Order) { o.Amount = paymentsvc.Amount{} },
+		"Numbers":         func(o *paymentsvctest.Order) { o.Status = "DONE" },
+	} {
+		broken := seeded
+		change(&broken)
+		_, err := srv.Seed(broken)
+		require.ErrorContains(t, err, problem)
+	}
+	seeded.Kind, seeded.UserData, seeded.Amount = paymentsvctest.KindPayout, "payout-1", payout("payout-1").Amount
+	o, err = srv.Seed(seeded)
+	require.NoError(t, err)
+	again, err := client.InitPayout(t.Context(), payout("payout-1"))
+	require.NoError(t, err)
+	require.Equal(t, o.OrderID, again.OrderID, "a seeded order has no destination to compare")
+}
+
+func TestOrdersAreFoundByNumberAndUserData(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.LastOrder = 3 }))
+	numbers := func(orders []paymentsvctest.Order) (list []int) {
+		for _, o := range orders {
+			list = append(list, o.Number)
+		}
+		return list
+	}
+	for _, userData := range []string{"a", "b", "a"} {
+		_, err := srv.Seed(paymentsvctest.Order{
+			Kind: paymentsvctest.KindForm, ProjectID: project, UserData: userData, Amount: amount("1"),
+		})
+		require.NoError(t, err)
+	}
+	require.Equal(t, []int{4, 6}, numbers(srv.OrdersOf("a")))
+	require.Empty(t, srv.OrdersOf("c"))
+	after := func(number, limit int) (list []paymentsvctest.Order) {
+		srv.EachOrder(number, func(o *paymentsvctest.Order) bool {
+			list = append(list, *o)
+			return len(list) < limit
+		})
+		return list
+	}
+	require.Equal(t, []int{4, 5}, numbers(after(0, 2)))
+	require.Equal(t, []int{6}, numbers(after(5, 2)))
+	require.Empty(t, after(6, 2))
+}
+
+func TestMaxRecordsBoundsTheRecords(t *testing.T) {
+	srv := paymentsvctest.StartInMemory(t, config(func(c *paymentsvctest.Config) { c.MaxRecords = 4 }))
+	client := newClient(t, srv)
+	ask := func(userData string) {
+		_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: userData})
+		require.Error(t, err)
+	}
+	for _, userData := range []string{"a", "b", "c", "d"} {
+		ask(userData)
+	}
+	require.Zero(t, srv.Dropped())
+	test := &spy{TB: t}
+	srv.AssertNoneRejected(test)
+	require.Empty(t, test.errors)
+	ask("e")
+	require.Equal(t, 3, srv.Dropped())
+	rejected, all := srv.RejectedAfter(4)
+	require.Equal(t, 5, all)
+	require.Equal(t, "e", rejected[0].UserData)
+	require.Len(t, srv.Rejected(), 2, "the latest")
+	const dropped = "paymentsvctest: 3 older entries were dropped, see Config.MaxRecords"
+	srv.AssertNoneRejected(test)
+	srv.AssertStarted(test, "x", 0)
+	require.Equal(t, []string{dropped, dropped}, test.errors)
+
+	srv.SetReceiver(paymentsvctest.Receiver{})
+	for range 5 {
+		srv.Send(t.Context(), paymentsvctest.Notification{ProjectID: 42})
+	}
+	require.Equal(t, 6, srv.Dropped())
+	deliveries, all := srv.DeliveriesAfter(3)
+	require.Len(t, deliveries, 2)
+	require.Equal(t, 5, all)
+	_, err := paymentsvctest.New(config(func(c *paymentsvctest.Config) { c.MaxRecords = -1 }))
+	require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
 }

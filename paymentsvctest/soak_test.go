@@ -22,30 +22,29 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// The long run: go test ./paymentsvctest -run Soak -soak.ops 100000 -v
+// A long run is go test ./paymentsvctest -run Soak -soak.ops 100000 -v
 var (
 	soakOps  = flag.Int("soak.ops", 2500, "operations of the soak")
-	soakSeed = flag.Uint64("soak.seed", 0, "seed of the soak; 0 takes one at random and prints it")
+	soakSeed = flag.Uint64("soak.seed", 0, "seed of the soak; 0 chooses and prints a random seed")
 )
 
-// entry is one line of the partner's books: what it asked for, and what it has learned of it since.
+// entry is an order in the books of the partner.
 type entry struct {
 	kind     paymentsvctest.Kind
 	minor    int64
-	known    bool // whether it was started or not is known
+	known    bool // the outcome is known
 	started  bool
-	orderID  string // "" where the partner has not learned it
+	orderID  string // "" before the partner receives it
 	status   paymentsvc.StatusName
 	refunded int64
 }
 
-// ledger is the partner's books. It never looks at the server, but only at outcomes, status calls and
-// notifications.
+// ledger contains the books of the partner. It uses outcomes, status calls and notifications, and never the fake.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[string]*entry // by user_data
 	seen    map[string]bool   // Notification.Key
-	faults  []string          // what must not happen
+	faults  []string          // violations
 }
 
 func (l *ledger) open(userData string, kind paymentsvctest.Kind, minor int64) {
@@ -72,7 +71,7 @@ func (l *ledger) settle(userData string, started bool, orderID string) {
 
 var errBusy = errors.New("the partner's database is busy")
 
-// take is what a partner does with a notification: nothing the second time, and never back from a final state.
+// take applies a notification as a partner does. It ignores duplicates, and never leaves a final status.
 func (l *ledger) take(n *paymentsvc.Notification) error {
 	minor, err := n.Amount.Minor(2)
 	if err != nil {
@@ -108,21 +107,22 @@ type soak struct {
 	srv     *paymentsvctest.Server
 	client  *paymentsvc.Client
 	ledger  *ledger
-	settled sync.Map // order ids that were settled while the run was on
+	settled sync.Map // order ids settled during the run
 	counts  struct {
 		started, unknown, notSent, rejected, reads, readsFailed atomic.Int64
 	}
 }
 
-// TestSoak runs over TCP, with every fault but those that a timeout has to end, as TestMatrixOfFaultsAndEndpoints has
-// them: what hangs, and a large slow answer.
+// TestSoak runs over TCP with all faults except hanging requests and slow responses, which a timeout must end.
+// TestMatrixOfFaultsAndEndpoints has these.
 func TestSoak(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.Projects[0].Balance = amount(opening)
-		c.NotifyAttempts = 1000 // so that every notification arrives in the end
+		c.NotifyAttempts = 1000 // enough for each notification
 	}))
 	faults := append(paymentsvctest.AllFaults(), paymentsvctest.Reject(402, "E17", "no money"),
-		paymentsvctest.Slow(100*time.Microsecond), paymentsvctest.Answer(paymentsvctest.AfterCommit, 409, "text/plain", "busy"))
+		paymentsvctest.Slow(100*time.Microsecond), paymentsvctest.Answer(paymentsvctest.AfterCommit, 409, "text/plain",
+			"busy"))
 	s := newSoak(srv, slices.DeleteFunc(faults, func(f paymentsvctest.Fault) bool {
 		return strings.HasPrefix(f.String(), "hang") || strings.HasPrefix(f.String(), "slow")
 	}))
@@ -166,7 +166,7 @@ func (s *soak) all(t *testing.T) {
 	s.compare(t)
 }
 
-// handler takes notifications with both secrets, as during a rotation, and with a database that is busy now and then.
+// handler accepts notifications with both secrets, as during a rotation. Its database is sometimes busy.
 func (s *soak) handler(t *testing.T) http.Handler {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret, oldSecret}, Tolerance: 10 * time.Minute,
@@ -187,7 +187,7 @@ func (s *soak) run(t *testing.T, n int) {
 	var workers sync.WaitGroup
 	for range 64 {
 		workers.Go(func() {
-			var mine []string // the user_data of this worker's payments, for its status calls
+			var mine []string // user_data of this worker's payments
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 				random := rand.New(rand.NewPCG(s.seed, uint64(i)))
 				if random.IntN(4) == 0 && len(mine) > 0 {
@@ -207,13 +207,13 @@ func (s *soak) run(t *testing.T, n int) {
 	workers.Wait()
 }
 
-// start starts something, again while nothing was sent, and enters what the outcome says.
+// start starts an order, retries while the request is not sent, and records the outcome.
 func (s *soak) start(t *testing.T, random *rand.Rand, userData string) paymentsvctest.Kind {
 	kinds := []paymentsvctest.Kind{
 		paymentsvctest.KindPayment, paymentsvctest.KindPayout, paymentsvctest.KindForm, paymentsvctest.KindInvoice,
 	}
 	kind, minor := kinds[random.IntN(len(kinds))], random.Int64N(100_000)+1
-	s.ledger.open(userData, kind, minor) // before the call, as every partner must
+	s.ledger.open(userData, kind, minor) // every partner must do it before the call
 	orderID, err := s.call(t.Context(), random, kind, userData, minor)
 	for err != nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent {
 		orderID, err = s.call(t.Context(), random, kind, userData, minor)
@@ -222,7 +222,7 @@ func (s *soak) start(t *testing.T, random *rand.Rand, userData string) paymentsv
 	case err == nil:
 		s.counts.started.Add(1)
 		s.ledger.settle(userData, true, orderID)
-		if orderID != "" && random.IntN(3) == 0 { // the service may be quick
+		if orderID != "" && random.IntN(3) == 0 { // before the response arrives
 			s.settled.Store(orderID, true)
 			s.conclude(t, random, orderID, amountOf(minor))
 		}
@@ -237,12 +237,15 @@ func (s *soak) start(t *testing.T, random *rand.Rand, userData string) paymentsv
 
 func amountOf(minor int64) paymentsvc.Amount { return paymentsvc.AmountFromMinor(minor, 2) }
 
-// call makes one start and returns the order_id, which forms do not tell.
-func (s *soak) call(ctx context.Context, random *rand.Rand, kind paymentsvctest.Kind, userData string, minor int64) (string, error) {
+// call makes one start and returns the order_id, or "" for a form.
+func (s *soak) call(
+	ctx context.Context, random *rand.Rand, kind paymentsvctest.Kind, userData string, minor int64,
+) (orderID string, err error) {
 	request := paymentsvc.PaymentRequest{Amount: amountOf(minor), UserData: userData}
 	switch kind {
 	case paymentsvctest.KindPayout:
-		r, err := s.client.InitPayout(ctx, paymentsvc.PayoutRequest{Amount: amountOf(minor), Destination: card, UserData: userData})
+		r, err := s.client.InitPayout(ctx,
+			paymentsvc.PayoutRequest{Amount: amountOf(minor), Destination: card, UserData: userData})
 		return orZero(r).OrderID, err
 	case paymentsvctest.KindForm:
 		_, err := s.client.InitForm(ctx, request)
@@ -266,7 +269,7 @@ func orZero[T any](p *T) T {
 	return *p
 }
 
-// read makes a call that changes nothing.
+// read makes a status call or get_balance.
 func (s *soak) read(t *testing.T, random *rand.Rand, userData string) {
 	s.counts.reads.Add(1)
 	var err error
@@ -280,13 +283,13 @@ func (s *soak) read(t *testing.T, random *rand.Rand, userData string) {
 	}
 }
 
-// ask makes a status call by user_data and compares what it says with what was asked for.
+// ask makes a status call by user_data and compares the response with the entry.
 func (s *soak) ask(t *testing.T, userData string) (string, error) {
 	status, err := s.client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: userData})
 	if err != nil {
 		return "", err
 	}
-	if len(status.Malformed) > 0 { // of the wrong shape: any object is an answer, but this one says nothing
+	if len(status.Malformed) > 0 { // a response without usable fields
 		return "", fmt.Errorf("malformed: %s", status.Malformed)
 	}
 	s.ledger.mu.Lock()
@@ -296,12 +299,13 @@ func (s *soak) ask(t *testing.T, userData string) (string, error) {
 	return status.OrderID, nil
 }
 
-// conclude is the service's work on an order: a status, now and then the same twice, and refunds.
+// conclude settles an order, sometimes twice, and sometimes refunds it.
 func (s *soak) conclude(t *testing.T, random *rand.Rand, orderID string, amount paymentsvc.Amount) {
-	statuses := []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusSuccess, paymentsvc.StatusFailure}
+	statuses := []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusSuccess,
+		paymentsvc.StatusFailure}
 	status := statuses[random.IntN(len(statuses))]
 	if status != paymentsvc.StatusPending && random.IntN(4) == 0 {
-		_, err := s.srv.Settle(orderID, paymentsvc.StatusPending) // may arrive after the final one
+		_, err := s.srv.Settle(orderID, paymentsvc.StatusPending) // may arrive after the final status
 		assert.NoError(t, err)
 	}
 	n, err := s.srv.Settle(orderID, status)
@@ -311,12 +315,12 @@ func (s *soak) conclude(t *testing.T, random *rand.Rand, orderID string, amount 
 	}
 	minor, err := amount.Minor(2)
 	assert.NoError(t, err)
-	// At most one refund of an order: nothing in a notification tells two of one amount from a repetition.
+	// An order has at most one refund, because two equal refunds look like a duplicate.
 	_, err = s.srv.Refund(orderID, amountOf(random.Int64N(minor)+1), paymentsvc.StatusSuccess)
 	assert.NoError(t, err)
 }
 
-// settleAll is the service's work on all orders that it has not settled yet, and their notifications.
+// settleAll settles the remaining orders and delivers the notifications.
 func (s *soak) settleAll(t *testing.T) {
 	for _, o := range s.srv.Orders() {
 		if _, done := s.settled.Load(o.OrderID); !done {
@@ -327,8 +331,8 @@ func (s *soak) settleAll(t *testing.T) {
 	require.Empty(t, s.srv.Outbox())
 }
 
-// reconcile is the partner's: what is unknown is asked for by user_data, until the service says yes or no. A
-// payout cannot be asked for, so what no notification has told of stays for a person.
+// reconcile polls each unknown order by user_data until the response is definite. A status call cannot find an unknown
+// payout, so a payout without a notification needs an operator.
 func (s *soak) reconcile(t *testing.T) {
 	for userData, e := range s.ledger.entries {
 		for try := 0; !e.known && e.kind != paymentsvctest.KindPayout; try++ {
@@ -345,7 +349,7 @@ func (s *soak) reconcile(t *testing.T) {
 	}
 }
 
-// compare holds the partner's books against the server's.
+// compare compares the books of the partner with the orders and balances of the fake.
 func (s *soak) compare(t *testing.T) {
 	s.srv.ClearFaults()
 	assert.Empty(t, s.ledger.faults)
@@ -367,7 +371,8 @@ func (s *soak) compare(t *testing.T) {
 			refunded, err = o.Refunded.Minor(2)
 			require.NoError(t, err)
 		}
-		want := entry{kind: o.Kind, minor: minor, known: true, started: true, orderID: o.OrderID, status: o.Status, refunded: refunded}
+		want := entry{kind: o.Kind, minor: minor, known: true, started: true, orderID: o.OrderID, status: o.Status,
+			refunded: refunded}
 		require.Equal(t, want, *e, "%s", o.UserData)
 	}
 
@@ -399,19 +404,20 @@ func (s *soak) compare(t *testing.T) {
 	deliveries := s.srv.Deliveries()
 	t.Logf("%d starts answered, %d unknown, %d rejected; %d attempts were not sent; %d reads, %d of them failed",
 		c.started.Load(), c.unknown.Load(), c.rejected.Load(), c.notSent.Load(), c.reads.Load(), c.readsFailed.Load())
-	t.Logf("%d orders, %d payouts of which nobody knows and which are not, %d deliveries of notifications; balance %s",
+	t.Logf("%d orders, %d unknown payouts that were not started, %d deliveries of notifications; balance %s",
 		len(orders), parked, len(deliveries), got.PayoutBalance)
 	if *soakOps < 1000 {
 		return
 	}
 	for name, n := range map[string]int64{
-		"unknown": c.unknown.Load(), "rejected": c.rejected.Load(), "attempt not sent": c.notSent.Load(), "failed read": c.readsFailed.Load(),
+		"unknown": c.unknown.Load(), "rejected": c.rejected.Load(), "attempt not sent": c.notSent.Load(),
+		"failed read": c.readsFailed.Load(),
 	} {
 		assert.Positive(t, n, "a soak without any %s shows little", name)
 	}
 }
 
-// worth is what an entry adds to the balance, and what it may still add.
+// worth returns the amount of an entry in the balance and in the pending balance.
 func (e *entry) worth() (gain, hope int64) {
 	switch {
 	case e.kind == paymentsvctest.KindPayout && e.status == paymentsvc.StatusFailure:

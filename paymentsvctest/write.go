@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// distort applies the faults to an answer.
+// distort applies the faults to a response.
 func (s *Server) distort(a answer, e *effects) answer {
 	now := s.cfg.Now().UTC()
 	date := now.Format(http.TimeFormat)
@@ -23,35 +23,35 @@ func (s *Server) distort(a answer, e *effects) answer {
 	if e.date != nil {
 		a.header.Set("Date", now.Add(*e.date).Format(http.TimeFormat))
 		if a.header.Get("Date") != date {
-			s.markApplied(e.pendingFaults, "wrong-date")
+			s.markApplied(&e.pendingFaults, "wrong-date")
 		}
 	}
 	if e.wrongShape {
 		if fields, err := parseObject(a.body); err == nil && len(fields) > 0 {
-			s.markApplied(e.pendingFaults, "wrong-shape")
+			s.markApplied(&e.pendingFaults, "wrong-shape")
 			a.body = misshapen(fields)
 		}
 	}
 	if missing := e.size - len(a.body); missing > 0 {
-		s.markApplied(e.pendingFaults, "oversized")
+		s.markApplied(&e.pendingFaults, "oversized")
 		a.body = append(bytes.Clone(a.body), bytes.Repeat([]byte(" "), missing)...)
 	}
 	if e.bomb > 0 {
-		s.markApplied(e.pendingFaults, "gzip-bomb")
+		s.markApplied(&e.pendingFaults, "gzip-bomb")
 		a.body = bomb(a.body, e.bomb)
 		a.header.Set("Content-Encoding", "gzip")
 	}
 	if e.slow > 0 && len(a.body) > 0 {
-		s.markApplied(e.pendingFaults, "slow")
+		s.markApplied(&e.pendingFaults, "slow")
 	}
 	if e.cut.framing == inHeader || e.cut.framing == chunked || e.cut.framing != whole && e.cut.at < len(a.body) {
-		s.markApplied(e.pendingFaults, "cut")
+		s.markApplied(&e.pendingFaults, "cut")
 	}
 	return a
 }
 
-// bomb returns body and then spaces, size bytes in all, in the gzip format of RFC 1952. Only one piece of the spaces is
-// kept in memory and compressed; the rest are copies of it.
+// bomb returns body and then spaces, size bytes in all, in the gzip format of RFC 1952. It compresses one piece of the
+// spaces and copies the result.
 func bomb(body []byte, size int) []byte {
 	spaces := bytes.Repeat([]byte(" "), 64<<10)
 	piece := deflated(spaces)
@@ -64,15 +64,15 @@ func bomb(body []byte, size int) []byte {
 	}
 	out = append(out, deflated(spaces[:missing])...)
 	sum = crc32.Update(sum, crc32.IEEETable, spaces[:missing])
-	out = append(out, 0x01, 0x00, 0x00, 0xff, 0xff) // the last block of RFC 1951, with nothing in it
+	out = append(out, 0x01, 0x00, 0x00, 0xff, 0xff) // the empty last block of RFC 1951
 	out = binary.LittleEndian.AppendUint32(out, sum)
 	return binary.LittleEndian.AppendUint32(out, uint32(max(size, len(body)))) //nolint:gosec // modulo 2^32, by the format
 }
 
-// deflated compresses data into blocks that end at a byte and refer to nothing before them.
+// deflated compresses data into independent blocks that end at a byte.
 func deflated(data []byte) []byte {
 	var buf bytes.Buffer
-	w, _ := flate.NewWriter(&buf, flate.DefaultCompression) // fails for levels that do not exist
+	w, _ := flate.NewWriter(&buf, flate.DefaultCompression) // fails for unknown levels
 	_, _ = w.Write(data)                                    // a buffer takes everything
 	_ = w.Flush()
 	return buf.Bytes()
@@ -90,7 +90,7 @@ func misshapen(fields object) []byte {
 	return encode(fields)
 }
 
-// abandon ends the connection without an answer; hard resets it.
+// abandon closes or, if hard is set, resets the connection without a response.
 func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 	}
 	if hard {
 		if socket, ok := plain(conn).(interface{ SetLinger(sec int) error }); ok {
-			_ = socket.SetLinger(0) // or else it is closed the soft way
+			_ = socket.SetLinger(0) // otherwise the close is not a reset
 		}
 	}
 	s.hangUp(conn)
@@ -112,7 +112,7 @@ func plain(conn net.Conn) net.Conn {
 	return conn
 }
 
-// hangUp closes a connection that was hijacked.
+// hangUp closes a hijacked connection.
 func (s *Server) hangUp(conn net.Conn) {
 	_ = conn.Close()
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *Server) hangUp(conn net.Conn) {
 	s.notice()
 }
 
-// write sends an answer, or as much of it as the faults leave.
+// write sends a response, possibly cut by a fault.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effects) {
 	if e.cut.framing == withoutLength || e.cut.framing == inHeader {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -152,7 +152,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effe
 	}
 }
 
-// writeRaw sends an answer that ends with the connection, and may end in its header.
+// writeRaw sends a response without a length, or a part of its header.
 func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
 	defer s.hangUp(conn)
 	var head bytes.Buffer

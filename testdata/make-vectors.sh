@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes the vectors of this directory with openssl and nothing of this module:
+# Makes the vectors of this directory with openssl, without this module:
 #
 #	sh testdata/make-vectors.sh requests      >testdata/signatures.json
 #	sh testdata/make-vectors.sh notifications >testdata/notifications.json
 #
-# The command that made a signature stands beside it and can be pasted into a shell. Secrets, canonical strings and
-# encodings are choices of these vectors: the interface document shows none (section 5).
+# Each vector has the shell command of its signature. Secrets, canonical strings and encodings are the choice of these
+# vectors, because the interface document does not specify them (section 5).
 set -eu
 
 # field NAME VALUE prints a member for json to write.
@@ -94,10 +94,14 @@ requests() {
 }
 
 notifications() {
-	for encoding in hex hex-upper base64 base64-raw base64url base64url-raw; do
+	for encoding in hex base64url; do
 		vector "a payment that succeeded, in $encoding" "$key" 'timestamp\nbody' $encoding /notifications 1700000000 "$success"
+	done
+	for encoding in base64 base64url-raw; do
 		vector "a payout that failed, in $encoding" "$key" 'timestamp.body' $encoding /notifications 1700000060 "$payout"
-		vector "a refund with a status and a field that are not shown, in $encoding" "$key" 'timestamp\nbody' $encoding /notifications 1700000120 "$refund"
+	done
+	for encoding in hex-upper base64-raw; do
+		vector "a refund with another status and field, in $encoding" "$key" 'timestamp\nbody' $encoding /notifications 1700000120 "$refund"
 	done
 	vector 'the address in it' "$key" 'method\npath\ntimestamp\nbody' hex /hooks/notifications 1700000000 "$success"
 	vector 'a body that is hashed first' "$key" 'method path timestamp sha256(body)' base64 /hooks/notifications 1700000000 "$success"

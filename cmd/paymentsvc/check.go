@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"time"
 
@@ -23,11 +23,11 @@ func checkCommand() cli.Command {
 		Name:    "check",
 		Summary: "Check the connection to the service, and learn what the document does not specify",
 		Flags: append(cli.Shared("base-url", "scheme", "scheme-file", "secret-file", "partner", "project", "timeout"),
-			cli.Flag{Name: "probe", Kind: cli.Bool, LineOnly: true, Usage: "send the probes, and derive settings"},
-			cli.Flag{Name: "dry-run", Kind: cli.Bool, LineOnly: true, Usage: "print the list of requests and send none"},
-			cli.Flag{Name: "interval", Kind: cli.Duration, Value: "DURATION", Default: "1s", Usage: "pause between requests"},
-			cli.Flag{Name: "order-id", Value: "ID", LineOnly: true, Usage: "your test payment, for the fields of its status"},
-			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "save all exchanges there, mode 0700"},
+			cli.NewFlag("probe", cli.Bool, "", "send the probes, and derive settings").OnLine(),
+			cli.NewFlag("dry-run", cli.Bool, "", "print the list of requests and send none").OnLine(),
+			cli.NewFlag("interval", cli.Duration, "DURATION", "pause between requests").With("1s"),
+			cli.NewFlag("order-id", cli.Text, "ID", "your test payment, for the fields of its status").OnLine(),
+			cli.NewFlag("save", cli.File, "DIR", "save all exchanges there, mode 0700").Checked(cli.Written).OnLine(),
 		),
 		Notes: `Without -probe it sends one correctly signed get_balance request. -probe sends at most 20 requests, one per
 second, only get_balance, status_payment and status_payout. It never starts a payment or a payout. One probe has a
@@ -146,14 +146,14 @@ func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 		return nil
 	}
 	m := capture.Message{Method: x.Request.Method, URL: x.Request.URL, Header: x.Request.Header, Body: x.Sent}
-	name, err := saveCapture(c, "save", int64(n), m)
-	if err == nil {
-		var text bytes.Buffer
-		x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
-		_ = x.Write(&text) // a Buffer takes everything
-		err = createFile(filepath.Join(c.Text("save"), filepath.Base(name)+".response"), text.Bytes())
-	}
+	name, err := saveCapture(c, int64(n), m)
 	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
+	_ = x.Write(&text) // a Buffer takes everything
+	if err := capture.NewFile(c.Text("save"), path.Base(name)+".response", text.Bytes()); err != nil {
 		return fmt.Errorf("-save: %w", err)
 	}
 	return nil

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
@@ -16,29 +19,36 @@ import (
 
 func discoverCommand() cli.Command {
 	flags := cli.Shared("secret-file", "timestamp-header", "signature-header", "scheme", "scheme-file", "timeout", "count")
+	flags = append(flags,
+		cli.NewFlag("effort", cli.Text, "N", "try N times as many compositions").With("1").Checked(isEffort),
+		cli.NewFlag("word", cli.List, "TEXT", "text that may be signed and is in no sample").Checked(isWord),
+	)
+	for _, f := range []cli.Flag{
+		kindFlag("kind of all samples, request or notification (default: by the event)"),
+		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or of a list in JSON").Checked(cli.AtLeast(1)),
+		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries whose address has TEXT in it"),
+		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none"),
+		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written),
+		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort),
+		answerFlag("what -listen answers"),
+		cli.NewFlag("proxy", cli.Bool, "", "pass requests from -addr on to -to, and search the accepted ones"),
+		cli.NewFlag("addr", cli.Text, "ADDR", "address of -proxy").With("localhost:9000").Checked(cli.HostPort),
+		cli.NewFlag("to", cli.Address, "URL", "the service behind -proxy, without a path").Checked(cli.Origin),
+		cli.NewFlag("save", cli.File, "DIR", "save what -listen and -proxy receive there").Checked(cli.Written),
+		cli.NewFlag("demo", cli.Bool, "", "make samples with a hidden composition, and find it"),
+	} {
+		f.LineOnly = true
+		flags = append(flags, f)
+	}
 	return cli.Command{
 		Name:    "discover",
 		Summary: "Find out how messages are signed, from one correctly signed message",
 		Usage:   "FILE... | -",
 		MaxArgs: -1,
-		Flags: append(flags,
-			cli.Flag{Name: "effort", Value: "N", Default: "1", Usage: "try N times as many compositions"},
-			cli.Flag{Name: "word", Kind: cli.List, Value: "TEXT", Usage: "text that may be signed and is in no sample"},
-			cli.Flag{Name: "kind", Value: "KIND", LineOnly: true, Usage: "kind of all samples, request or notification (default: by the event)"},
-			cli.Flag{Name: "entry", Kind: cli.List, Value: "N", LineOnly: true, Usage: "entry of a HAR file or of a list in JSON"},
-			cli.Flag{Name: "url", Value: "TEXT", LineOnly: true, Usage: "choose the entries whose address has TEXT in it"},
-			cli.Flag{Name: "body", Kind: cli.File, Value: "FILE", LineOnly: true, Usage: "file with the body, if FILE has none"},
-			cli.Flag{Name: "out", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "write scheme.txt and scheme.go.txt there"},
-			cli.Flag{Name: "listen", Value: "ADDR", LineOnly: true, Usage: "receive notifications, and search them"},
-			cli.Flag{Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: "what -listen answers"},
-			cli.Flag{Name: "proxy", Kind: cli.Bool, LineOnly: true, Usage: "pass requests from -addr on to -to, and search the accepted ones"},
-			cli.Flag{Name: "addr", Value: "ADDR", Default: "localhost:9000", LineOnly: true, Usage: "address of -proxy"},
-			cli.Flag{Name: "to", Value: "URL", LineOnly: true, Usage: "the service behind -proxy, without a path"},
-			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", LineOnly: true, Usage: "save what -listen and -proxy receive there"},
-			cli.Flag{Name: "demo", Kind: cli.Bool, LineOnly: true, Usage: "make samples with a hidden composition, and find it"},
-		),
-		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a copied
-fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme instead.
+		Flags:   flags,
+		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs,
+a copied fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme
+instead.
 
 -listen answers 503, which is this command's own choice: the interface document shows no response. The service is likely
 to deliver again what it was told is not handled, so your own receiver loses nothing. -proxy passes on the bytes of a
@@ -54,11 +64,24 @@ accepted. Both end when a scheme is found, or with -count after so many signed m
 	}
 }
 
+func isEffort(text string) error {
+	if effort, err := strconv.ParseFloat(text, 64); err != nil || !(effort > 0 && effort < 1e6) {
+		return errors.New("want a number above 0, such as 10")
+	}
+	return nil
+}
+
+func isWord(text string) error {
+	if text == "" {
+		return errors.New("want a text")
+	}
+	return nil
+}
+
 // discovery is one call of discover.
 type discovery struct {
 	*cli.Call
 	options discover.Options
-	names   headerNames
 	samples []sample
 }
 
@@ -71,7 +94,8 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 		return d.demo(ctx, drawn())
 	}
 	var err error
-	if d.options.Secret, err = c.Secret(); err != nil {
+	d.options.Secret, err = c.Secret()
+	if err != nil {
 		return err
 	}
 	if c.Bool("proxy") || c.Set("listen") {
@@ -96,39 +120,22 @@ func (d *discovery) checks() bool {
 }
 
 func (d *discovery) checkFlags() error {
-	files := len(d.Args) > 0
 	modes := 0
-	for _, on := range []bool{files, d.Set("listen"), d.Bool("proxy"), d.Bool("demo")} {
+	for _, on := range []bool{len(d.Args) > 0, d.Set("listen"), d.Bool("proxy"), d.Bool("demo")} {
 		if on {
 			modes++
 		}
 	}
-	if modes != 1 {
+	switch {
+	case modes != 1:
 		return cli.Usagef("want one of FILE, - for standard input, -listen, -proxy and -demo")
-	}
-	if d.checks() && !files {
+	case d.checks() && len(d.Args) == 0:
 		return cli.Usagef("-scheme checks files, so it needs FILE")
+	case d.Bool("proxy") && d.Text("to") == "":
+		return cli.Usagef("-to: not set; it is the service behind -proxy, such as https://test.example")
 	}
-	if _, err := kindOf(d.Call, nil); err != nil {
-		return err
-	}
-	if err := checkAnswer(d.Call); err != nil {
-		return err
-	}
-	var err error
-	if d.options.Effort, err = strconv.ParseFloat(d.Text("effort"), 64); err != nil || !(d.options.Effort > 0 && d.options.Effort < 1e6) {
-		return d.Fail("effort", "want a number above 0, such as 10")
-	}
+	d.options.Effort, _ = strconv.ParseFloat(d.Text("effort"), 64) // isEffort has checked it
 	d.options.Words = d.List("word")
-	d.names = headerNames{
-		timestamp: d.Text("timestamp-header"), timestampSet: d.Set("timestamp-header"),
-		signature: d.Text("signature-header"), signatureSet: d.Set("signature-header"),
-	}
-	return d.checkOut()
-}
-
-// checkOut rejects an existing file of -out before the search.
-func (d *discovery) checkOut() error {
 	if !d.Set("out") {
 		return nil
 	}
@@ -143,27 +150,24 @@ func (d *discovery) checkOut() error {
 // readFiles reads the samples.
 func (d *discovery) readFiles() error {
 	o := capture.Options{URL: d.Text("url")}
-	if d.names.signatureSet {
-		o.Signature = d.names.signature
+	if d.Set("signature-header") {
+		o.Signature = d.Text("signature-header")
 	}
 	if d.Set("body") {
-		var err error
-		if o.Body, err = d.ReadInput("-body", d.Text("body")); err != nil {
+		body, err := d.ReadInput("-body", d.Text("body"))
+		if err != nil {
 			return err
 		}
-		o.Body = append([]byte{}, o.Body...) // never nil
+		o.Body = append([]byte{}, body...) // never nil
 		o.BodyName = d.Value("body").Texts[0]
 	}
 	entries := d.List("entry")
 	if len(entries) == 0 {
-		entries = []string{"0"}
+		entries = []string{""}
 	}
 	for _, file := range d.Args {
 		for _, entry := range entries {
-			var err error
-			if o.Entry, err = strconv.Atoi(entry); err != nil {
-				return d.Fail("entry", "want a number")
-			}
+			o.Entry, _ = strconv.Atoi(entry) // the flag has checked it
 			m, err := readCapture(d.Call, file, o)
 			if err != nil {
 				return err
@@ -174,10 +178,10 @@ func (d *discovery) readFiles() error {
 			}
 			switch {
 			case o.Body != nil: // verify takes one file
-			case o.Entry > 0:
-				s.file = shellWord(file) + " -entry " + entry
+			case entry != "":
+				s.file = capture.ShellWord(file) + " -entry " + entry
 			default:
-				s.file = shellWord(file)
+				s.file = capture.ShellWord(file)
 			}
 			d.samples = append(d.samples, s)
 		}
@@ -185,96 +189,86 @@ func (d *discovery) readFiles() error {
 	return nil
 }
 
-// found is the result of one search.
-type found struct {
-	about   string // "requests", "notifications" or "requests and notifications"
-	body    string // the form of a compressed body that fits, or ""
-	samples []sample
-	result  discover.Result
-	err     error // nil if there is a match
+// sample is a message with its signature and the names of its headers.
+type sample struct {
+	discover.Sample
+	captured             capture.Message
+	file                 string // for verify; "" without a file
+	timestamp, signature string // the names of its two headers
 }
 
-const decompressed = "decompressed" // [found.body] of a scheme that covers the decompressed body
-
-func (f found) fits() bool { return f.err == nil }
-
-// search searches each kind of message separately. If both have a match, it also searches for a common scheme.
-func (d *discovery) search(ctx context.Context, samples []sample) (all []found, err error) {
-	byKind := [][]sample{nil, nil}
-	for _, s := range samples {
-		at := 0
-		if s.Message.Kind == paymentsvc.KindNotification {
-			at = 1
-		}
-		byKind[at] = append(byKind[at], s)
-	}
-	for i, about := range []string{"requests", "notifications"} {
-		if len(byKind[i]) == 0 {
-			continue
-		}
-		f, err := d.find(ctx, about, byKind[i])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, f)
-	}
-	if len(all) < 2 || !all[0].fits() || !all[1].fits() {
-		return all, nil
-	}
-	both, err := d.find(ctx, "requests and notifications", samples)
-	if err != nil || !both.fits() {
-		return all, nil //nolint:nilerr // that the samples share no encoding, or no composition, is what all says
-	}
-	return []found{both}, nil
+// decompressed returns the decompressed body. It returns false without a compressed body. The samples do not store it,
+// because it can be long.
+func (s sample) decompressed() ([]byte, bool) {
+	const most = 16 << 20 // bytes; a few kilobytes can decompress to gigabytes
+	return capture.Decompressed(s.Message.Header, s.Message.Body, most)
 }
 
-// find searches the received bodies, and also the decompressed bodies. Before the whole effort for one form, both forms
-// get a small part.
-func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
-	received := make([]discover.Sample, 0, len(samples))
-	for _, s := range samples {
-		received = append(received, s.Sample)
+// sample finds the timestamp and the signature of a message. Errors contain the file and the line, but no value.
+func (d *discovery) sample(m capture.Message) (sample, error) {
+	s := sample{captured: m}
+	var err error
+	looksSigned := func(name, _ string) bool { return capture.LooksSigned(name) }
+	s.signature, err = d.header(m, "signature", looksSigned)
+	if err != nil {
+		return s, err
 	}
-	compressed, plain := false, slices.Clone(received)
-	for i, s := range samples {
-		if body, ok := s.decompressed(); ok {
-			compressed, plain[i].Message.Body = true, body
-		}
+	looksStamped := func(name, value string) bool {
+		name = strings.ToLower(name)
+		return (strings.Contains(name, "time") || strings.Contains(name, "date")) && capture.IsDigits(value)
 	}
-	if !compressed {
-		return d.findIn(ctx, about, samples, received, 1)
+	s.timestamp, err = d.header(m, "timestamp", looksStamped)
+	if err != nil {
+		return s, err
 	}
-	for _, share := range []float64{0.05, 1} {
-		for _, in := range [][]discover.Sample{plain, received} {
-			f, err = d.findIn(ctx, about, samples, in, share)
-			if err != nil || ctx.Err() != nil {
-				return f, err
-			}
-			if !f.fits() {
-				continue
-			}
-			if f.body = "received, compressed"; &in[0] == &plain[0] {
-				f.body = decompressed
-			}
-			return f, nil
-		}
+	s.Sample = discover.Sample{
+		Name: m.Source, Signature: m.Header.Get(s.signature),
+		Message: paymentsvc.Message{
+			Method: m.Method, URL: m.URL, Header: m.Header, Timestamp: m.Header.Get(s.timestamp), Body: m.Body,
+		},
 	}
-	return f, nil
+	if !capture.IsDigits(s.Message.Timestamp) {
+		return s, fmt.Errorf("%s:%d: the header %s is not Unix seconds in digits", m.Source, m.Line(s.timestamp), s.timestamp)
+	}
+	body, ok := s.decompressed()
+	if !ok {
+		body = m.Body
+	}
+	s.Message.Kind = kindOf(d.Call, body)
+	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
+		s.Message.URL = nil // unknown, not empty
+	}
+	return s, nil
 }
 
-func (d *discovery) findIn(ctx context.Context, about string, samples []sample, in []discover.Sample,
-	share float64,
-) (found, error) {
-	o := d.options
-	o.Effort *= share
-	o.Progress = d.progress()
-	result, err := discover.Find(ctx, in, o)
-	if wrong, ok := errors.AsType[*discover.SampleError](err); ok {
-		s := samples[wrong.Index]
-		return found{}, cli.Usagef("%s:%d: %w", s.Name, s.line(wrong.Header), wrong.Err)
+// header returns the name of the header with a part of the signature: the name of the flag, or the only similar one. A
+// note reports a similar one.
+func (d *discovery) header(m capture.Message, what string, similar func(name, value string) bool) (string, error) {
+	flag := what + "-header"
+	name := d.Text(flag)
+	fail := func(format string, args ...any) (string, error) {
+		return "", fmt.Errorf("%s:%d: %w", m.Source, m.Line(name), fmt.Errorf(format, args...))
 	}
-	if err != nil && !errors.Is(err, discover.ErrNoMatch) && ctx.Err() == nil {
-		return found{}, cli.Usagef("%w", err)
+	switch n := len(m.Header.Values(name)); {
+	case n == 1:
+		return name, nil
+	case n > 1:
+		return fail("%d %s headers, want exactly 1", n, name)
+	case d.Set(flag):
+		return fail("no header %s", name)
 	}
-	return found{about: about, samples: samples, result: result, err: err}, nil
+	var guesses []string
+	for _, other := range slices.Sorted(maps.Keys(m.Header)) {
+		if len(m.Header[other]) == 1 && similar(other, m.Header.Get(other)) {
+			guesses = append(guesses, other)
+		}
+	}
+	switch len(guesses) {
+	case 0:
+		return fail("no %s header; name it with -%s", what, flag)
+	case 1:
+		d.Note("the header %s is taken for the %s; -%s chooses another one", guesses[0], what, flag)
+		return guesses[0], nil
+	}
+	return fail("no %s header; choose with -%s: %s", what, flag, strings.Join(guesses, ", "))
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -42,10 +40,7 @@ func (d *discovery) receive(ctx context.Context) error {
 	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
 	addr, to := d.Text("listen"), ""
 	if d.Bool("proxy") {
-		target, err := d.target()
-		if err != nil {
-			return err
-		}
+		target := d.Address("to")
 		r.to = &forwarder{transport: newTransport(nil), to: target, timeout: proxyTimeout}
 		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
 		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
@@ -54,10 +49,9 @@ func (d *discovery) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.Print("ready", struct {
-		URL string `json:"url"`
-		To  string `json:"to"`
-	}{cli.BaseURL(listeners), to}, strings.TrimSuffix("ready  "+cli.BaseURL(listeners)+" -> "+to, " -> ")+", any path; waiting for a signed message")
+	base := cli.BaseURL(listeners)
+	d.Print("ready", cli.Fields{"url": base, "to": to}, "ready  "+strings.TrimSuffix(base+" -> "+to, " -> ")+
+		", any path; waiting for a signed message")
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -70,19 +64,6 @@ func (d *discovery) receive(ctx context.Context) error {
 	return err
 }
 
-func (d *discovery) target() (*url.URL, error) {
-	to, err := webAddress(d.Call, "to")
-	switch {
-	case err != nil:
-		return nil, err
-	case to == nil:
-		return nil, cli.Usagef("-to: not set; it is the service behind -proxy, such as https://test.example")
-	case to.Path != "" && to.Path != "/" || to.RawQuery != "":
-		return nil, d.Fail("to", "want no path: it belongs into the base URL of your program, since a signature may cover it")
-	}
-	return to, nil
-}
-
 // search repeats the search after each new message, because a later message confirms or refutes a scheme.
 func (r *catcher) search(ctx context.Context, served chan error) error {
 	var samples []sample
@@ -91,14 +72,14 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 	for {
 		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
 		if enough && len(r.arrived) == 0 {
-			return r.conclude(results)
+			return r.end(context.WithoutCancel(ctx), results)
 		}
 		select {
 		case err := <-served:
 			served <- err // also for receive
-			return r.ended(ctx, results)
+			return r.end(ctx, results)
 		case <-ctx.Done():
-			return r.ended(ctx, results)
+			return r.end(ctx, results)
 		case <-r.arrived:
 		}
 		messages, err := r.take()
@@ -119,7 +100,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			r.Note("not searched: %v", err)
 			continue
 		case ctx.Err() != nil && !allFit(now):
-			return r.ended(ctx, results)
+			return r.end(ctx, results)
 		case len(searched) == len(samples): // an incomplete search
 			continue
 		}
@@ -194,9 +175,9 @@ func (r *catcher) verdict(before, now []found) {
 	switch old := schemes(before); old {
 	case "":
 	case text:
-		r.Print("confirmed", textJSON{text}, "same   the new message confirms it: "+text)
+		r.Print("confirmed", cli.Fields{"text": text}, "same   the new message confirms it: "+text)
 	default:
-		r.Print("refuted", textJSON{old}, "wrong  the new message refutes it: "+old)
+		r.Print("refuted", cli.Fields{"text": old}, "wrong  the new message refutes it: "+old)
 	}
 	for _, f := range now {
 		r.printResult(f)
@@ -217,27 +198,18 @@ func schemes(results []found) (text string) {
 	return text
 }
 
-// conclude returns the exit code for the printed results.
-func (r *catcher) conclude(results []found) error {
-	if allFit(results) {
+// end returns the exit code for the printed results, also after -timeout or a signal.
+func (r *catcher) end(ctx context.Context, results []found) error {
+	stopped, timedOut := cli.Ended(ctx), errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch fit := allFit(results); {
+	case fit && timedOut: // before -count messages
+		return errors.Join(r.next(results), stopped)
+	case fit:
 		return r.next(results)
+	case stopped == nil, timedOut && len(results) > 0:
+		return cli.No()
 	}
-	return cli.No()
-}
-
-// ended returns the error of a search after -timeout or a signal.
-func (r *catcher) ended(ctx context.Context, results []found) error {
-	err := cli.Ended(ctx)
-	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
-	switch {
-	case len(results) == 0:
-		return err
-	case allFit(results) && timedOut: // before -count messages
-		return errors.Join(r.next(results), err)
-	case allFit(results) || timedOut:
-		return r.conclude(results)
-	}
-	return err
+	return stopped
 }
 
 // samplesOf returns the new messages that can be searched. Duplicates confirm no scheme.
@@ -256,7 +228,7 @@ func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples
 			continue
 		}
 		if r.Set("save") {
-			s.file = shellWord(m.Source)
+			s.file = capture.ShellWord(m.Source)
 		}
 		if _, err := r.discovery.search(ended, []sample{s}); err != nil {
 			r.Note("not searched: %v", err) // it must not block other messages
@@ -285,9 +257,7 @@ func (r *catcher) keep(m capture.Message) error {
 	saved := ""
 	var err error
 	if r.Set("save") {
-		if saved, err = saveCapture(r.Call, "save", number, m); err != nil {
-			err = &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-save: %w", err)}
-		}
+		saved, err = saveCapture(r.Call, number, m)
 		m.Source = saved
 	}
 	if err == nil {
@@ -316,29 +286,22 @@ func (r *catcher) printReceived(m capture.Message, saved string) {
 	if saved != "" {
 		line += "  saved " + saved
 	}
-	r.Print("received", struct {
-		Name   string    `json:"name"`
-		Saved  string    `json:"saved"`
-		Time   time.Time `json:"time"`
-		Method string    `json:"method"`
-		Path   string    `json:"path"`
-		Bytes  int       `json:"bytes"`
-	}{m.Source, saved, r.Now().UTC(), m.Method, shown, len(m.Body)}, line)
+	r.Print("received", cli.Fields{
+		"name": m.Source, "saved": saved, "time": r.Now().UTC(), "method": m.Method, "path": shown,
+		"bytes": len(m.Body),
+	}, line)
 }
 
 // ServeHTTP receives a message for -listen or forwards it for -proxy.
 func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
-	if err != nil {
-		status := http.StatusBadRequest
-		if _, long := errors.AsType[*http.MaxBytesError](err); long {
-			status = http.StatusRequestEntityTooLarge
-		}
-		r.Note("not taken: the body broke off or has more than 1 MiB")
+	body, unread := readMessage(w, req)
+	if unread != nil {
+		status := statusOf(*unread, 0)
+		r.Note("not taken: %s", unread.Message)
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
-	m := captureOf(req, body)
+	m := capture.Received(req, body)
 	if r.to != nil {
 		r.pass(w, req, m)
 		return

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/discover"
 )
@@ -53,9 +51,6 @@ type (
 		Chosen string            `json:"chosen"`
 		Others map[string]string `json:"others"` // alternative expressions, and the deciding sample for each
 	}
-	textJSON struct {
-		Text string `json:"text"`
-	}
 )
 
 // report prints results and the next steps. Its error is the exit code.
@@ -70,10 +65,6 @@ func (d *discovery) report(ctx context.Context, results []found) error {
 		return err
 	}
 	return cli.No()
-}
-
-func allFit(results []found) bool {
-	return len(results) > 0 && !slices.ContainsFunc(results, func(f found) bool { return f.err != nil })
 }
 
 func (d *discovery) printResult(f found) {
@@ -120,7 +111,8 @@ func (d *discovery) foundLines(f found) []string {
 	best := f.result.Matches[0]
 	lines := []string{
 		"found  " + best.Text,
-		fmt.Sprintf("       for %s, in %v after %d compositions", f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried),
+		fmt.Sprintf("       for %s, in %v after %d compositions",
+			f.about, f.result.Elapsed.Round(time.Millisecond), f.result.Tried),
 		"key    the secret as " + best.SecretForm.String(),
 		"code   " + best.Description,
 	}
@@ -213,19 +205,19 @@ func (d *discovery) next(results []found) error {
 		text = joined
 		best.Imports = parts.Imports
 		best.Expr = fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", parts.Canonical, parts.Encoding)
-		d.Print("scheme", textJSON{text}, "both   "+text)
+		d.Print("scheme", cli.Fields{"text": text}, "both   "+text)
 	}
 	setting, _ := json.Marshal(text)
 	settings := `{"scheme": ` + string(setting) + "}"
 	if d.Set("out") {
 		dir := d.Value("out").Texts[0]
-		if err := d.write(text, code(best)); err != nil {
-			return &cli.ExitError{Code: cli.ExitMachine, Err: fmt.Errorf("-out: %w", err)}
+		for i, content := range []string{text + "\n", code(best)} {
+			if err := capture.NewFile(d.Text("out"), outFiles()[i], []byte(content)); err != nil {
+				return fmt.Errorf("-out: %w", err)
+			}
 		}
 		names := []string{filepath.Join(dir, outFiles()[0]), filepath.Join(dir, outFiles()[1])}
-		d.Print("wrote", struct {
-			Files []string `json:"files"`
-		}{names}, "wrote  "+strings.Join(names, ", "))
+		d.Print("wrote", cli.Fields{"files": names}, "wrote  "+strings.Join(names, ", "))
 		setting, _ = json.Marshal(filepath.ToSlash(names[0]))
 		settings = `{"scheme_file": ` + string(setting) + "}"
 	}
@@ -235,41 +227,15 @@ func (d *discovery) next(results []found) error {
 		file = "FILE"
 	}
 	verify := "paymentsvc verify " + file + " -tolerance any"
-	if s.names.signature != "signature" {
-		verify += " -signature-header " + shellWord(s.names.signature)
+	if s.signature != "signature" {
+		verify += " -signature-header " + capture.ShellWord(s.signature)
 	}
-	if s.names.timestamp != "timestamp" {
-		verify += " -timestamp-header " + shellWord(s.names.timestamp)
+	if s.timestamp != "timestamp" {
+		verify += " -timestamp-header " + capture.ShellWord(s.timestamp)
 	}
-	d.Print("next", struct {
-		Settings string `json:"settings"`
-		Command  string `json:"command"`
-	}{settings, verify}, "next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
+	d.Print("next", cli.Fields{"settings": settings, "command": verify},
+		"next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
 	return nil
-}
-
-// write writes the scheme and its Go code to new files.
-func (d *discovery) write(text, code string) error {
-	dir := d.Text("out")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for i, content := range []string{text + "\n", code} {
-		if err := createFile(filepath.Join(dir, outFiles()[i]), []byte(content)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// createFile writes a new file, readable only for its owner.
-func createFile(name string, content []byte) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the directory is the user's to name
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Close())
 }
 
 // pair returns the common scheme of requests and notifications and its code. It returns "" if their encodings or keys
@@ -289,29 +255,4 @@ func pair(request, notification string) (string, canonical.Code) {
 func cutClauses(text string) (scheme, clauses string) {
 	end := strings.LastIndexByte(text, ')') + 1
 	return text[:end], text[end:]
-}
-
-// progress returns a function that prints the progress of a search every few seconds, as a note.
-func (d *discovery) progress() func(discover.Progress) {
-	const seldom = 5 * time.Second
-	var last time.Duration
-	return func(now discover.Progress) {
-		if now.Elapsed < last+seldom {
-			return
-		}
-		last = now.Elapsed
-		speed := perSecond(now.Tried, now.Elapsed)
-		left := ""
-		if speed > 0 {
-			left = fmt.Sprintf(", at most %.0fs left", float64(now.Total-now.Tried)/1e6/speed)
-		}
-		d.Note("searching: %.1f of %.1f million, %.1f million a second%s: %s", float64(now.Tried)/1e6, float64(now.Total)/1e6, speed, left, now.What)
-	}
-}
-
-func perSecond(tried int64, elapsed time.Duration) float64 {
-	if elapsed <= 0 {
-		return 0
-	}
-	return float64(tried) / 1e6 / elapsed.Seconds()
 }

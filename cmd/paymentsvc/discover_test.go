@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -31,7 +30,8 @@ import (
 
 const (
 	discoverRequest      = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`
-	discoverNotification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS","status_code":0,"amount":10.5}`
+	discoverNotification = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":` +
+		`"SUCCESS","status_code":0,"amount":10.5}`
 )
 
 // signedText returns a request with its signature as HTTP text.
@@ -70,10 +70,11 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	head, _, _ := strings.Cut(signedText(t, scheme, "/hook", discoverNotification), "\n\n")
 	signature := head[strings.LastIndex(head, " ")+1:]
 	c := newDiscover(t, map[string]string{
-		"a.http":   text,
-		"crlf":     strings.ReplaceAll(text, "\n", "\r\n"),
-		"curl.txt": "curl -H 'timestamp: 1700000000' -H 'signature: " + signature + "' --json @body.json https://pay.example.com/hook",
-		"headers":  head, "body.json": discoverNotification,
+		"a.http": text,
+		"crlf":   strings.ReplaceAll(text, "\n", "\r\n"),
+		"curl.txt": "curl -H 'timestamp: 1700000000' -H 'signature: " + signature +
+			"' --json @body.json https://pay.example.com/hook",
+		"headers": head, "body.json": discoverNotification,
 		"renamed": strings.NewReplacer("signature:", "X-Sign:", "timestamp:", "X-Time:").Replace(text),
 	})
 	c.stdin = text
@@ -88,8 +89,10 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Zero(t, code, errs)
 			require.Contains(t, out, "found  "+scheme+"\n       for ")
 			require.Contains(t, out, "key    the secret as text\n")
-			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, canonical.Body),\n")
-			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the address\n")
+			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, "+
+				"canonical.Body),\n")
+			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the "+
+				"address\n")
 			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
 			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
 			require.Equal(t, 1, strings.Count(out, "found  "))
@@ -102,7 +105,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 }
 
 func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
-	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
+	d := &discovery{Call: callOf(t)}
 	d.Dir, d.Args = t.TempDir(), []string{"a"}
 	require.NoError(t, os.WriteFile(filepath.Join(d.Dir, "a"), []byte("Timestamp: 1\nSignature: a\n\n{}"), 0o600))
 	require.NoError(t, d.readFiles())
@@ -118,7 +121,8 @@ func TestDiscoverOfOneKindEach(t *testing.T) {
 	require.Zero(t, code, errs)
 	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`
 	require.Contains(t, out, "both   "+both)
-	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   put it into paymentsvc.json: {\"scheme_file\": \"new/dir/scheme.txt\"}")
+	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   put it into paymentsvc.json: "+
+		"{\"scheme_file\": \"new/dir/scheme.txt\"}")
 	written, err := os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.txt"))
 	require.NoError(t, err)
 	require.Equal(t, both+"\n", string(written))
@@ -193,7 +197,8 @@ func TestDiscoverFindsNothing(t *testing.T) {
 }
 
 func TestDiscoverErrors(t *testing.T) {
-	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: abababababababababababababababababababababababababababababababab\n\n{}"
+	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: " +
+		"abababababababababababababababababababababababababababababababab\n\n{}"
 	c := newDiscover(t, map[string]string{
 		"ok": "POST / HTTP/1.1\n" + rest, "empty": "", "ignored.har": `{"log":{"entries":[]}}`,
 		"unsigned":  "POST / HTTP/1.1\nTimestamp: 1\n\n{}",
@@ -207,12 +212,7 @@ func TestDiscoverErrors(t *testing.T) {
 		"want one of FILE, -":                          {},
 		"want one of FILE":                             {"ok", "-demo"},
 		"-scheme checks files":                         {"-demo", "-scheme", "hex(body)"},
-		"-effort: want a number above 0":               {"ok", "-effort", "-1"},
-		"-kind: want request or notification":          {"ok", "-kind", "refund"},
-		"-answer: want a status":                       {"-listen", "127.0.0.1:0", "-answer", "99"},
 		"-to: not set":                                 {"-proxy"},
-		"-to: want no path":                            {"-proxy", "-to", "https://test.example/v1"},
-		"-entry: want a number":                        {"ok", "-entry", "x"},
 		"no-such-file: no such file":                   {"no-such-file"},
 		"empty:1:1: empty":                             {"empty"},
 		"ignored.har:1:1: there is no request":         {"ignored.har"},
@@ -248,7 +248,8 @@ func TestDiscoverChecksAScheme(t *testing.T) {
 	}
 	code, out, _ := c.discover("a.http", "-json", "-scheme", `hex(path), body unsigned`)
 	require.Equal(t, cli.ExitNo, code)
-	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,"error":"","body":""}`+"\n", out)
+	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,`+
+		`"error":"","body":""}`+"\n", out)
 	code, out, _ = c.discover("a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
@@ -306,58 +307,10 @@ func TestDiscoverProgressIsSeldom(t *testing.T) {
 		"note   searching: 10.0 of 20.0 million, 1.0 million a second, at most 10s left: body\n", errs.String())
 }
 
-// server is a running -listen or -proxy, whose lines can be waited for.
-type server struct {
-	base  string
-	lines chan string
-	done  chan int
-	errs  *bytes.Buffer
-}
-
-func start(ctx context.Context, t *testing.T, d *desk, args ...string) *server {
-	t.Helper()
-	r, w := io.Pipe()
-	s := &server{lines: make(chan string, 100), done: make(chan int, 1), errs: &d.stderr}
-	go func() {
-		defer close(s.lines)
-		for lines := bufio.NewReader(r); ; {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return
-			}
-			s.lines <- line
-		}
-	}()
-	go func() {
-		s.done <- cli.Main(ctx, d.env(w), program(), append([]string{"discover", "-json"}, args...))
-		_ = w.Close()
-	}()
-	line := s.wait(t, "ready")
-	var ready struct{ URL string }
-	require.NoError(t, json.Unmarshal([]byte(line), &ready))
-	s.base = ready.URL
-	return s
-}
-
-// wait returns the next line of a type.
-func (s *server) wait(t *testing.T, kind string) string {
-	t.Helper()
-	for line := range s.lines {
-		if strings.Contains(line, `"type":"`+kind+`"`) {
-			return line
-		}
-	}
-	require.Fail(t, "no line of that type", "%s: %s", kind, s.errs.String())
-	return ""
-}
-
-// end reads the rest and returns the exit code.
-func (s *server) end() (code int, rest string) {
-	var b strings.Builder
-	for line := range s.lines {
-		b.WriteString(line)
-	}
-	return <-s.done, b.String()
+// listens starts discover with -listen or -proxy.
+func (d *desk) listens(ctx context.Context, args ...string) *process {
+	d.t.Helper()
+	return d.start(ctx, append([]string{"discover", "-json"}, args...)...)
 }
 
 // post sends HTTP text to a server.
@@ -382,20 +335,22 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	c := newDesk(t)
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "captured"), 0o700))
 	c.write("captured/0002.http", "of an earlier run")
-	s := start(t.Context(), t, c, "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2", "-timeout", "10m")
-	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "GET /health HTTP/1.1\n\n"))
-	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first))
-	require.Contains(t, s.wait(t, "found"), scheme[:4])
-	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, first), "delivered again")
-	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, "POST / HTTP/1.1\nTimestamp: 1\nSignature: scan\n\n{}"))
-	require.Equal(t, http.StatusServiceUnavailable, post(t, s.base, signedText(t, scheme, "/hook", discoverNotification)))
-	s.wait(t, "confirmed")
-	code, rest := s.end()
+	s := c.listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "captured", "-count", "2", "-timeout", "10m")
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.address, "GET /health HTTP/1.1\n\n"))
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.address, first))
+	require.Contains(t, s.wait("found"), scheme[:4])
+	require.Equal(t, http.StatusServiceUnavailable, post(t, s.address, first), "delivered again")
+	require.Equal(t, http.StatusServiceUnavailable,
+		post(t, s.address, "POST / HTTP/1.1\nTimestamp: 1\nSignature: scan\n\n{}"))
+	require.Equal(t, http.StatusServiceUnavailable,
+		post(t, s.address, signedText(t, scheme, "/hook", discoverNotification)))
+	s.wait("confirmed")
+	code := s.end()
 	require.Zero(t, code)
-	require.Contains(t, rest, `"type":"next"`)
-	require.Contains(t, s.errs.String(), "captured/0001.http:1: no signature header")
-	require.Contains(t, s.errs.String(), "captured/0003.http has the signature of a message before it")
-	require.Contains(t, s.errs.String(), "captured/0004.http:1: the signature is not the 32 bytes")
+	require.Contains(t, s.stdout.String(), `"type":"next"`)
+	require.Contains(t, s.stderr.String(), "captured/0001.http:1: no signature header")
+	require.Contains(t, s.stderr.String(), "captured/0003.http has the signature of a message before it")
+	require.Contains(t, s.stderr.String(), "captured/0004.http:1: the signature is not the 32 bytes")
 	require.Equal(t, "of an earlier run", string(must(os.ReadFile(filepath.Join(c.dir, "captured", "0002.http")))))
 
 	name := filepath.Join(c.dir, "captured", "0002-2.http")
@@ -417,19 +372,19 @@ func TestDiscoverListenEnds(t *testing.T) {
 	bad := strings.Replace(good, "o-1", "o-2", 1)
 	t.Run("when a later message refutes the scheme", func(t *testing.T) {
 		other := signedText(t, `hex(path body)`, "/hook", strings.Replace(discoverNotification, "o-1", "o-3", 1))
-		s := start(t.Context(), t, newDesk(t), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
-		require.Equal(t, http.StatusOK, post(t, s.base, good))
-		s.wait(t, "found")
-		require.Equal(t, http.StatusOK, post(t, s.base, other))
-		s.wait(t, "refuted")
-		code, _ := s.end()
+		s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
+		require.Equal(t, http.StatusOK, post(t, s.address, good))
+		s.wait("found")
+		require.Equal(t, http.StatusOK, post(t, s.address, other))
+		s.wait("refuted")
+		code := s.end()
 		require.Equal(t, cli.ExitNo, code)
 	})
 	t.Run("at once when one is enough", func(t *testing.T) {
 		c := newDesk(t)
-		s := start(t.Context(), t, c, "-listen", "127.0.0.1:0")
-		post(t, s.base, good)
-		code, _ := s.end()
+		s := c.listens(t.Context(), "-listen", "127.0.0.1:0")
+		post(t, s.address, good)
+		code := s.end()
 		require.Zero(t, code)
 		files, err := os.ReadDir(c.dir)
 		require.NoError(t, err)
@@ -437,17 +392,18 @@ func TestDiscoverListenEnds(t *testing.T) {
 	})
 	t.Run("with a signal before an answer", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := start(ctx, t, newDesk(t), "-listen", "127.0.0.1:0", "-effort", "0.001")
-		post(t, s.base, bad)
-		s.wait(t, "not_found")
+		s := newDesk(t).listens(ctx, "-listen", "127.0.0.1:0", "-effort", "0.001")
+		post(t, s.address, bad)
+		s.wait("not_found")
 		cancel(cli.Terminated())
-		code, _ := s.end()
+		code := s.end()
 		require.Equal(t, cli.ExitTerminated, code)
 	})
 	t.Run("when a message cannot be saved", func(t *testing.T) {
-		s := start(t.Context(), t, newDiscover(t, map[string]string{"file": ""}), "-listen", "127.0.0.1:0", "-save", "file", "-answer", "200")
-		require.Equal(t, http.StatusInternalServerError, post(t, s.base, good), "not 2xx: the message would be lost")
-		code, _ := s.end()
+		s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "file",
+			"-answer", "200")
+		require.Equal(t, http.StatusInternalServerError, post(t, s.address, good), "not 2xx: the message would be lost")
+		code := s.end()
 		require.Equal(t, cli.ExitMachine, code)
 	})
 	t.Run("when the address is in use", func(t *testing.T) {
@@ -479,7 +435,7 @@ func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
 }
 
 func TestDiscoverLeavesForgeriesOut(t *testing.T) {
-	d := &discovery{Call: callOf(t), names: headerNames{timestamp: "timestamp", signature: "signature"}}
+	d := &discovery{Call: callOf(t)}
 	d.options.Secret = testKey
 	r := &catcher{discovery: d}
 	message := func(id, forged string) sample {
@@ -511,7 +467,8 @@ func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 
 	d.options.Effort = 0
 	second := message("o-2", "")
-	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0], second}}, none, now, []sample{all[0], second})
+	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0], second}}, none, now,
+		[]sample{all[0], second})
 	require.NoError(t, err)
 	require.True(t, allFit(now), "a forgery does not hide the message that confirms it")
 	require.Len(t, kept, 2)
@@ -540,7 +497,7 @@ func TestDiscoverListenExitCodes(t *testing.T) {
 		"a signal, and a find":               {signal, fits, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := (&catcher{discovery: &discovery{Call: callOf(t)}}).ended(tt.ctx, tt.results)
+			err := (&catcher{discovery: &discovery{Call: callOf(t)}}).end(tt.ctx, tt.results)
 			exit, _ := errors.AsType[*cli.ExitError](err)
 			if tt.code == 0 {
 				require.NoError(t, err)
@@ -566,16 +523,17 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 	}))
 	defer service.Close()
 	c := newDesk(t)
-	s := start(t.Context(), t, c, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured", "-timeout", "1m")
+	s := c.listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "captured", "-timeout",
+		"1m")
 	text := signedText(t, scheme, "/v1/a%2Fb?q=%zz;1", body+"\n")
 	text = strings.Replace(text, "timestamp", "X-Twice: 1\nX-Twice: 2\ntimestamp", 1)
-	require.Equal(t, http.StatusForbidden, post(t, s.base, text))
+	require.Equal(t, http.StatusForbidden, post(t, s.address, text))
 	refuse = false
-	require.Equal(t, http.StatusCreated, post(t, s.base, text))
-	code, rest := s.end()
+	require.Equal(t, http.StatusCreated, post(t, s.address, text))
+	code := s.end()
 	require.Zero(t, code)
-	require.Contains(t, rest, `"type":"found"`)
-	require.Contains(t, s.errs.String(), "HTTP 403, so it is no sample")
+	require.Contains(t, s.stdout.String(), `"type":"found"`)
+	require.Contains(t, s.stderr.String(), "HTTP 403, so it is no sample")
 	files, err := os.ReadDir(filepath.Join(c.dir, "captured"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -595,17 +553,18 @@ func must(data []byte, err error) []byte {
 func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	text := signedText(t, `hex(body)`, "/v1/a", discoverRequest)
-	s := start(t.Context(), t, newDiscover(t, map[string]string{"file": ""}), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL, "-save", "file")
-	require.Equal(t, http.StatusOK, post(t, s.base, text), "its payment was started")
-	code, _ := s.end()
+	s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to",
+		service.URL, "-save", "file")
+	require.Equal(t, http.StatusOK, post(t, s.address, text), "its payment was started")
+	code := s.end()
 	require.Equal(t, cli.ExitMachine, code)
 
 	service.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s = start(ctx, t, newDesk(t), "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
-	require.Equal(t, http.StatusBadGateway, post(t, s.base, text))
+	s = newDesk(t).listens(ctx, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
+	require.Equal(t, http.StatusBadGateway, post(t, s.address, text))
 	cancel(cli.Interrupted())
-	code, _ = s.end()
+	code = s.end()
 	require.Equal(t, cli.ExitInterrupt, code)
 }
 
@@ -618,14 +577,15 @@ func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
 	require.NoError(t, w.Close())
 	for signed, form := range map[string]string{plain: "decompressed", zipped.String(): "received, compressed"} {
 		d := newDesk(t)
-		head := fmt.Sprintf("POST /hook HTTP/1.1\r\nContent-Encoding: gzip\r\nTimestamp: 1700000000\r\nSignature: %s\r\nContent-Length: %d\r\n\r\n",
+		head := fmt.Sprintf("POST /hook HTTP/1.1\r\nContent-Encoding: gzip\r\nTimestamp: 1700000000\r\nSignature: "+
+			"%s\r\nContent-Length: %d\r\n\r\n",
 			signatureOf(t, testScheme, testKey, signed, "1700000000"), zipped.Len())
 		d.write("m.http", head+zipped.String())
 		require.Zero(t, d.run("discover", "m.http"), "%s", &d.stderr)
 		require.Contains(t, d.stdout.String(), "found  "+testScheme)
 		require.Contains(t, d.stdout.String(), "body   the scheme fits the "+form+" body")
 		c := &catcher{discovery: &discovery{Call: callOf(t)}}
-		c.names, c.options.Secret = headerNames{timestamp: "timestamp", signature: "signature"}, testKey
+		c.options.Secret = testKey
 		m, err := capture.Read([]byte(head+zipped.String()), "m", capture.Options{})
 		require.NoError(t, err)
 		s, err := c.sample(m)

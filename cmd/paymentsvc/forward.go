@@ -10,12 +10,9 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -58,7 +55,6 @@ func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byt
 		ctx, cancel = context.WithTimeout(ctx, f.timeout)
 		defer cancel()
 	}
-	var dialled dials
 	began := time.Now()
 	proxy := &httputil.ReverseProxy{
 		Transport: f.transport,
@@ -75,14 +71,14 @@ func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byt
 			return err
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			a.Status, a.Error = http.StatusBadGateway, dialled.explain(err)
+			a.Status, a.Error = http.StatusBadGateway, reason(err)
 			if errors.Is(err, context.DeadlineExceeded) {
 				a.Status = http.StatusGatewayTimeout
 			}
 			http.Error(w, http.StatusText(a.Status), a.Status)
 		},
 	}
-	out := req.WithContext(dialled.trace(ctx))
+	out := req.WithContext(ctx)
 	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	defer func() { a.aborted = recover() }()
 	proxy.ServeHTTP(w, out)
@@ -105,7 +101,7 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 }
 
 // newTransport returns a transport without proxy, redirects and repeated sending. trust is the configuration of
-// [clientTLS].
+// [cli.Call.ClientTLS].
 func newTransport(trust *tls.Config) *http.Transport {
 	transport := paymentsvc.NewTransport()
 	transport.TLSClientConfig = trust
@@ -118,7 +114,7 @@ func newTransport(trust *tls.Config) *http.Transport {
 
 // clientTransport returns the transport of -cacert and -http2.
 func clientTransport(c *cli.Call) (*http.Transport, error) {
-	trust, err := clientTLS(c)
+	trust, err := c.ClientTLS()
 	transport := newTransport(trust)
 	if c.Bool("http2") {
 		transport.Protocols.SetHTTP1(false)
@@ -127,43 +123,16 @@ func clientTransport(c *cli.Call) (*http.Transport, error) {
 	return transport, err
 }
 
-// dials records the dialled addresses of a request.
-type dials struct {
-	mu        sync.Mutex
-	addresses []string
-}
-
-func (d *dials) trace(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectStart: func(_, address string) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.addresses = append(d.addresses, address)
-	}})
-}
-
-// explain returns the reason of a missing response. It contains the dialled addresses, because localhost is two, but
-// neither path nor query.
-func (d *dials) explain(err error) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	dialled := strings.Join(d.addresses, " and ")
+// reason returns the reason of a missing response, without path and query.
+func reason(err error) string {
+	failed, ok := errors.AsType[*net.OpError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time from " + dialled
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return dialled + " refused the connection"
+		return "no answer in time"
+	case ok && failed.Addr != nil && errors.Is(err, syscall.ECONNREFUSED):
+		return failed.Addr.String() + " refused the connection"
 	}
 	return err.Error()
-}
-
-// loopback reports whether the request dialled this machine.
-func (d *dials) loopback() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.ContainsFunc(d.addresses, func(address string) bool {
-		host, _, err := net.SplitHostPort(address)
-		return err == nil && net.ParseIP(host).IsLoopback()
-	})
 }
 
 // indented returns the lines of an answer's body for output.

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
-	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -28,23 +23,33 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:9000", Usage: "address; localhost is both loopbacks, port 0 a free port"},
-			cli.Flag{Name: "forward", Value: "URL", Usage: "where to forward; without a path, to the path that was requested"},
-			cli.Flag{Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: "answer to a valid message, without -forward"},
-			cli.Flag{Name: "host", Value: "HOST", Usage: "Host header of forwarded messages (default: that of -forward)"},
-			cli.Flag{Name: "forward-timeout", Kind: cli.Duration, Value: "DURATION", Default: "30s", Usage: "time for an answer; 0 is no limit"},
-			cli.Flag{Name: "forward-all", Kind: cli.Bool, Usage: "forward messages that are not valid too"},
-			cli.Flag{Name: "save", Kind: cli.File, Value: "DIR", Usage: "save each message that failed, byte for byte"},
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address; localhost is both loopbacks, port 0 a free port").
+				With("localhost:9000").Checked(cli.HostPort),
+			cli.NewFlag("forward", cli.Address, "URL", "where to forward; without a path, to the path that was requested"),
+			answerFlag("answer to a valid message, without -forward"),
+			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: that of -forward)").
+				Checked(cli.Host),
+			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "time for an answer; 0 is no limit").With("30s"),
+			cli.NewFlag("forward-all", cli.Bool, "", "forward messages that are not valid too"),
+			cli.NewFlag("save", cli.File, "DIR", "save each message that failed, byte for byte").Checked(cli.Written),
 		),
-		Notes: "It answers with the receiver's status, with 502 or 504 if it gets none, and with 401 or 400 where it does not\n" +
-			"forward. Without -forward it answers a valid message with 503, so that a service that delivers again what was not\n" +
-			"handled does so: -answer sets another status. These statuses are this command's choice.\n" +
+		Notes: "It answers with the receiver's status, and with 502 or 504 without one. If it does not forward a message,\n" +
+			"it answers with 401 or 400. Without -forward it answers a valid message with 503, because a service with\n" +
+			"redelivery then sends it again: -answer sets another status. These statuses are this command's choice.\n" +
 			"Exit codes with -count: 0 all were valid and accepted, 1 one was not, 124 -timeout passed before.",
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
 			"paymentsvc listen -addr 127.0.0.1:0 -tolerance 5m -count 1 -timeout 30s -json",
 		},
 		Run: runListen,
+	}
+}
+
+// answerFlag returns the flag for the status of a response without a receiver.
+func answerFlag(usage string) cli.Flag {
+	return cli.Flag{
+		Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: usage,
+		Check: cli.Between(200, 599),
 	}
 }
 
@@ -74,18 +79,9 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	target, err := webAddress(c, "forward")
-	if err != nil {
-		return err
-	}
-	if c.Int("count") < 0 {
-		return c.Fail("count", "negative")
-	}
+	target := c.Address("forward")
 	if target != nil && c.Set("answer") {
 		return c.Fail("answer", "goes without -forward only")
-	}
-	if err := checkAnswer(c); err != nil {
-		return err
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -114,11 +110,8 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	for _, l := range listeners {
 		addresses = append(addresses, "http://"+l.Addr().String())
 	}
-	c.Print("ready", struct {
-		Addresses []string `json:"addresses"`
-		Forward   string   `json:"forward"`
-		Answer    int      `json:"answer"` // without -forward
-	}{addresses, to, answer}, "ready  "+strings.Join(addresses, ", ")+does)
+	c.Print("ready", cli.Fields{"addresses": addresses, "forward": to, "answer": answer},
+		"ready  "+strings.Join(addresses, ", ")+does)
 	err = cli.Serve(serving, cli.NewServer(r), listeners, 0)
 	return r.end(ctx, err)
 }
@@ -128,13 +121,14 @@ func (r *inbox) end(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, count := r.counts, r.c.Int("count")
-	r.c.Print("summary", n, fmt.Sprintf("       %d received, %d valid, %d forwarded, %d failed", n.Received, n.Valid, n.Forwarded, n.Failed))
+	r.c.Print("summary", n, fmt.Sprintf("       %d received, %d valid, %d forwarded, %d failed",
+		n.Received, n.Valid, n.Forwarded, n.Failed))
 	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case err != nil:
 		return err
 	case r.saveErr != nil:
-		return fmt.Errorf("-save: %w", r.saveErr)
+		return r.saveErr
 	case r.answered < count || timedOut && r.answered == 0:
 		return cli.Ended(ctx)
 	case n.Failed > 0 && (count > 0 || timedOut):
@@ -168,45 +162,41 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the number of messages to receive is reached", http.StatusServiceUnavailable)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
-	v := r.verdict(req, body, err)
-	r.printReceived(n, v)
+	body, unread := readMessage(w, req)
+	v := unread
+	if v == nil {
+		v = new(r.verifier.verify(req, body))
+	}
+	r.printReceived(n, *v)
 	genuine := v.Valid || v.Reason == "malformed_notification" // signed by the service, within the tolerance
-	a := answer{Status: statusOf(v, int(r.c.Int("answer")))}
-	if r.forwarder != nil && err == nil && (genuine || r.c.Bool("forward-all")) {
+	a := answer{Status: statusOf(*v, int(r.c.Int("answer")))}
+	if r.forwarder != nil && unread == nil && (genuine || r.c.Bool("forward-all")) {
 		a = r.forwarder.forward(w, req, body)
 	} else if w.WriteHeader(a.Status); !v.Valid {
 		_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
 	}
 	failed := !v.Valid || r.forwarder != nil && !accepted(a.Status)
 	if failed && r.c.Set("save") {
-		a.Saved = r.save(n, req, body)
+		a.Saved = r.save(n, capture.Received(req, body))
 	}
 	r.printAnswered(n, a)
-	r.count(v, a, failed)
+	r.count(*v, a, failed)
 	if a.aborted != nil {
 		panic(a.aborted)
 	}
 }
 
-// verdict verifies a message with a readable body.
-func (r *inbox) verdict(req *http.Request, body []byte, err error) verdict {
-	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
-	switch s := (summary{Bytes: len(body)}); {
-	case tooLarge:
-		return verdict{Reason: "body_too_large", Message: "the body has more than 1 MiB", summary: s}
-	case err != nil:
-		return verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
+// readMessage returns the body of a message. It returns a verdict for an unreadable body.
+func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
+	s := summary{Bytes: len(body)}
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return body, &verdict{Reason: "body_too_large", Message: "the body has more than 1 MiB", summary: s}
 	}
-	return r.verifier.verify(req, body)
-}
-
-// checkAnswer checks the value of -answer.
-func checkAnswer(c *cli.Call) error {
-	if status := c.Int("answer"); status < 200 || status > 599 {
-		return c.Fail("answer", "want a status from 200 to 599")
+	if err != nil {
+		return body, &verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
 	}
-	return nil
+	return body, nil
 }
 
 // statusOf returns the response to a message without -forward: the status for valid messages, or the status of the
@@ -226,8 +216,10 @@ func statusOf(v verdict, valid int) int {
 func (r *inbox) count(v verdict, a answer, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for counter, holds := range map[*int64]bool{&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed} {
-		if holds {
+	for counter, counts := range map[*int64]bool{
+		&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed,
+	} {
+		if counts {
 			*counter++
 		}
 	}
@@ -267,7 +259,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 		line += "; saved " + a.Saved
 	}
 	lines := []string{line}
-	if r.c.Verbose() {
+	if r.c.Bool("v") {
 		a.Response = cli.MaskAll(r.verifier.keys, string(a.head))
 		lines = append(lines, indented(a.Response)...)
 	}
@@ -278,45 +270,13 @@ func (r *inbox) printAnswered(n int64, a answer) {
 }
 
 // save writes a message to a new file and returns the file's name, or "" after an error.
-func (r *inbox) save(n int64, req *http.Request, body []byte) string {
-	name, err := saveCapture(r.c, "save", n, captureOf(req, body))
+func (r *inbox) save(n int64, m capture.Message) string {
+	name, err := saveCapture(r.c, n, m)
 	if err != nil {
-		r.c.Note("-save: %v", err)
+		r.c.Note("%v", err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.saveErr = err
 	}
 	return name
-}
-
-// captureOf returns a received request. A proxy that terminates TLS usually sets X-Forwarded-Proto.
-func captureOf(req *http.Request, body []byte) capture.Message {
-	address := *req.URL
-	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
-		address = *asked
-	}
-	address.Scheme, address.Host = "http", req.Host
-	if req.TLS != nil || strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https") {
-		address.Scheme = "https"
-	}
-	return capture.Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
-}
-
-// saveCapture writes a message to a new file in a flag's directory, and returns the file's name.
-func saveCapture(c *cli.Call, flag string, n int64, m capture.Message) (string, error) {
-	if err := os.MkdirAll(c.Text(flag), 0o700); err != nil {
-		return "", err
-	}
-	var text bytes.Buffer
-	err := capture.Write(&text, m)
-	name := fmt.Sprintf("%04d.http", n)
-	for again := 2; err == nil; again++ {
-		if err = createFile(filepath.Join(c.Text(flag), name), text.Bytes()); err == nil {
-			return path.Join(filepath.ToSlash(c.Value(flag).Texts[0]), name), nil
-		}
-		if errors.Is(err, fs.ErrExist) { // a file of an earlier run
-			name, err = fmt.Sprintf("%04d-%d.http", n, again), nil
-		}
-	}
-	return "", err
 }

@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
@@ -26,7 +28,8 @@ func main() {
 		os.Exit(cli.ExitMachine)
 	}
 	env := &cli.Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Dir: dir, Now: time.Now,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Environ: os.Environ, Dir: dir, Now: time.Now,
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go stopOnSignal(cancel)
@@ -59,4 +62,57 @@ func program() cli.Program {
 		completionCommand(),
 		versionCommand(),
 	}}
+}
+
+func settingsCommand() cli.Command {
+	return cli.Command{
+		Name:    "settings",
+		Summary: "Print each setting, its value and where it comes from",
+		Flags: cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "base-url", "cacert", "partner",
+			"project", "tolerance", "timestamp-header", "signature-header", "timeout"),
+		Notes: "A flag wins over its variable, the variable over the settings file, and that over the default. Of a\n" +
+			"secret only the name of its file is printed, and only if there is such a file.",
+		Examples: []string{"paymentsvc settings", "paymentsvc settings -config staging.json -json"},
+		Run: func(_ context.Context, c *cli.Call) error {
+			return c.PrintSettings()
+		},
+	}
+}
+
+// commitOf returns the commit of a build, with "-modified" after changes, or "unknown". A build of a downloaded
+// module has no commit, but its version identifies the source.
+func commitOf(build *debug.BuildInfo) string {
+	commit, modified := "unknown", ""
+	for _, s := range build.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "-modified"
+		}
+	}
+	return commit + modified
+}
+
+func versionCommand() cli.Command {
+	type version struct {
+		Version   string `json:"version"`
+		Commit    string `json:"commit"`
+		Go        string `json:"go"`
+		Interface string `json:"interface"`
+	}
+	return cli.Command{
+		Name:     "version",
+		Summary:  "Print the version",
+		Examples: []string{"paymentsvc version"},
+		Run: func(_ context.Context, c *cli.Call) error {
+			v := version{Version: "unknown", Commit: "unknown", Interface: paymentsvc.InterfaceVersion}
+			if build, ok := debug.ReadBuildInfo(); ok {
+				v.Version, v.Go, v.Commit = build.Main.Version, build.GoVersion, commitOf(build)
+			}
+			c.Print("version", v,
+				"paymentsvc "+v.Version+", commit "+v.Commit+", "+v.Go+", interface version "+v.Interface)
+			return nil
+		},
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -31,17 +32,18 @@ const (
 	testNow    = 1700000000
 )
 
-// desk is a working directory with a settings file and a key, and what a command printed.
+// desk is a working directory with a settings file and a key, and the output of a command.
 type desk struct {
 	t              *testing.T
 	dir            string
 	stdin          string
+	now            time.Time // zero for the current time
 	stdout, stderr bytes.Buffer
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, dir: t.TempDir()}
+	d := &desk{t: t, dir: t.TempDir(), now: time.Unix(testNow, 0).UTC()}
 	d.write("key.txt", testKey)
 	d.write(cli.SettingsFile, `{"scheme": "hex(timestamp '.' body)", "secret_file": "key.txt", "tolerance": "5m"}`)
 	return d
@@ -53,10 +55,14 @@ func (d *desk) write(name, text string) {
 }
 
 func (d *desk) env(stdout io.Writer) *cli.Env {
-	return &cli.Env{
+	env := &cli.Env{
 		Stdin: strings.NewReader(d.stdin), Stdout: stdout, Stderr: &d.stderr, Dir: d.dir,
-		Getenv: func(string) string { return "" }, Now: func() time.Time { return time.Unix(testNow, 0).UTC() },
+		Getenv: func(string) string { return "" }, Now: func() time.Time { return d.now },
 	}
+	if d.now.IsZero() {
+		env.Now = time.Now
+	}
+	return env
 }
 
 // run runs a command line in this process and returns its exit code. No output may hold the key, and with -json every
@@ -86,33 +92,75 @@ func (d *desk) check(args []string) {
 	}
 }
 
-// serve starts a command that prints "ready" and returns its address, and a function that waits for its exit code.
-func (d *desk) serve(ctx context.Context, args ...string) (address string, wait func() int) {
+// process is a running command.
+type process struct {
+	*desk
+	args    []string
+	ready   string      // its first line
+	address string      // in its first line
+	lines   chan string // its other lines
+	code    chan int
+}
+
+// start starts a command that prints "ready".
+func (d *desk) start(ctx context.Context, args ...string) *process {
 	d.t.Helper()
 	d.stdout.Reset()
 	d.stderr.Reset()
+	p := &process{desk: d, args: args, lines: make(chan string, 1000), code: make(chan int, 1)}
 	read, write := io.Pipe()
-	code := make(chan int, 1)
 	go func() {
-		code <- cli.Main(ctx, d.env(write), program(), args)
+		p.code <- cli.Main(ctx, d.env(write), program(), args)
 		_ = write.Close()
 	}()
 	lines := bufio.NewReader(read)
-	first, err := lines.ReadString('\n')
+	var err error
+	p.ready, err = lines.ReadString('\n')
 	require.NoError(d.t, err, "%v: %s", args, &d.stderr)
-	copied := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(&d.stdout, lines)
-		close(copied)
+		defer close(p.lines)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			d.stdout.WriteString(line)
+			p.lines <- line
+		}
 	}()
-	at := strings.Index(first, "http://")
-	require.GreaterOrEqual(d.t, at, 0, first)
-	return first[at : at+strings.IndexAny(first[at:], "\", \n")], func() int {
-		result := <-code
-		<-copied
-		d.check(args)
-		return result
+	address := regexp.MustCompile(`(?:ready +|"(?:base_)?url":"|"addresses":\[")(https?://[^"\s,]+)`)
+	found := address.FindStringSubmatch(p.ready)
+	require.NotNil(d.t, found, p.ready)
+	p.address = found[1]
+	return p
+}
+
+// wait returns the next line of a type, with -json.
+func (p *process) wait(kind string) string {
+	p.t.Helper()
+	for line := range p.lines {
+		if strings.Contains(line, `"type":"`+kind+`"`) {
+			return line
+		}
 	}
+	require.Fail(p.t, "no line of this type", "%s: %s", kind, &p.stderr)
+	return ""
+}
+
+// end waits for the end, and returns the exit code.
+func (p *process) end() int {
+	p.t.Helper()
+	for range p.lines { // until the output ends
+	}
+	p.check(p.args)
+	return <-p.code
+}
+
+// serve starts a command, and returns its address and a function that waits for its exit code.
+func (d *desk) serve(ctx context.Context, args ...string) (address string, wait func() int) {
+	d.t.Helper()
+	p := d.start(ctx, args...)
+	return p.address, p.end
 }
 
 // object returns the first object of a type on standard output.
@@ -167,7 +215,8 @@ func TestFlagsOfOneNameAllHaveValuesOrNone(t *testing.T) {
 	for _, cmd := range program().Commands {
 		for _, f := range cmd.Flags {
 			before, known := bools[f.Name]
-			assert.True(t, !known || before == (f.Kind == cli.Bool), "%s -%s: a line may have it before the command", cmd.Name, f.Name)
+			assert.True(t, !known || before == (f.Kind == cli.Bool), "%s -%s: a line may have it before the command", cmd.Name,
+				f.Name)
 			bools[f.Name] = f.Kind == cli.Bool
 		}
 	}
@@ -177,57 +226,110 @@ func TestFlagsOfOneNameAllHaveValuesOrNone(t *testing.T) {
 	}
 }
 
-func TestCompletionKnowsEachCommandAndFlag(t *testing.T) {
+func TestEachFlagRejectsValuesWithoutAMeaning(t *testing.T) {
+	number, path := []string{"-1", "x", "9223372036854775808"}, []string{"", "-"}
+	nonsense := map[cli.Kind][]string{
+		cli.Address: {"shop", "ftp://a", "http://", "http://u:p@a/", "http://a/#b", "http://a/?b c"},
+		cli.Choice:  {"", "nonsense"}, cli.Duration: {"", "5", "-1s"}, cli.File: {""}, cli.Int: number,
+	}
+	named := map[string][]string{
+		"addr": {"9000", "", "localhost:x", "127.0.0.1:99999"}, "listen": {"9000"}, "answer": {"199", "600"},
+		"partner": {"0"}, "project": {"0"}, "entry": append(number, "0"), "journal": {"0", "1048577"},
+		"max-sessions": {"0", "1048577"}, "to": nil, "public": {"http://a/b", "http://a?b"},
+		"tolerance": {"", "0", "0s", "999ms", "soon"}, "effort": {"0", "-1", "x", "NaN", "1e9"}, "word": {""},
+		"timestamp-header": {"", "a b", "a:"}, "signature-header": {"", "é"}, "host": {"", "http://a", "a/b", "a b"},
+		"hosts": {"", "http://x", "a:1", "a, b", "a,"}, "method": {"", "POST /", "A\r\nB"}, "amount": {"", "1,5"},
+		"balance": {"x"}, "error-fields": {"code", ",message"}, "base-path": {"api", "/a?b"},
+		"receiver": {"x"}, "script": {"x"}, "fault": {"froged", "late x", "forged 1"}, "set": {"amount", "x=1", "event=x"},
+		"scheme": nil, "save": path, "out": path, "tls-cert": path, "ready-file": path,
+		"status": {"NEW"}, "body": nil, "replay": nil, "order-id": nil, "user-data": nil, "url": nil, // free text
+	}
+	for _, cmd := range program().Commands {
+		for _, f := range cmd.Flags {
+			values, known := named[f.Name]
+			values = append(slices.Clone(nonsense[f.Kind]), values...)
+			if f.Kind == cli.Bool || f.Kind == cli.JSON || cmd.Name == "settings" {
+				continue
+			}
+			assert.True(t, known || len(values) > 0, "%s -%s: values without a meaning", cmd.Name, f.Name)
+			for _, value := range values {
+				d := newDesk(t)
+				d.write("paymentsvc.json", `{"secret_file": "key.txt", "tolerance": "5m"}`)
+				args := map[string][]string{
+					"discover": {"-demo"}, "trigger": {"payment.status_changed", "-to=http://a"},
+					"mock": {"-addr=127.0.0.1:0", "-timeout=1s"}, "listen": {"-addr=127.0.0.1:0", "-timeout=1s"},
+				}[cmd.Name]
+				args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-"+f.Name+"=") })
+				line := append([]string{cmd.Name, "-" + f.Name + "=" + value}, args...)
+				assert.Equal(t, cli.ExitUsage, d.run(line...), "%q", line)
+				assert.Contains(t, d.stderr.String(), "-"+f.Name+": ", "%q", line)
+			}
+		}
+	}
+}
+
+func TestCompletionPrintsAScriptForEachShell(t *testing.T) {
 	d := newDesk(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		assert.Zero(t, d.run("completion", shell), shell)
-		for _, cmd := range program().Commands {
-			assert.Contains(t, d.stdout.String(), cmd.Name, shell)
-			for _, name := range cmd.Names() {
-				assert.Regexp(t, ` -[os] `+name+`\n|-`+name+`[ ']`, d.stdout.String(), shell)
-			}
-		}
-		assert.NotContains(t, d.stdout.String(), `\t`)
+		assert.Contains(t, d.stdout.String(), "completion words -- ", shell)
 	}
-	assert.NotZero(t, strings.Count(d.stdout.String(), "'trigger -fault' = 'forged unsigned "))
-	assert.Zero(t, d.run("completion", "fish"))
-	assert.Contains(t, d.stdout.String(), "from mock' -x -a 'reject same new' -o repeated\n")
-	assert.Contains(t, d.stdout.String(), "from mock' -r -o ready-file\n")
 	assert.Equal(t, cli.ExitUsage, d.run("completion", "bsh", "-json"))
 	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
 }
 
-func TestCompletionCompletesValues(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skipf("there is no bash here: %v", err)
-	}
-	d := newDesk(t)
-	require.Zero(t, d.run("completion", "bash"))
-	script := d.stdout.String()
-	for _, test := range []struct{ line, want string }{
-		{"tri", "trigger"},
-		{"mock -repeated ", "reject same new"},
-		{"mock --repeated s", "same"},
-		{"mock -q -sh", "-show-bodies"},
-		{"trigger pay", "payment.status_changed payout.status_changed"},
-		{"trigger -fault ea", "early"},
-		{"trigger -status S", "SUCCESS"},
-		{"completion f", "fish"},
-		{"sign -kind n", "notification"},
-		{"sign -as p", "python php"},
-		{"mock -secret-file ", ""}, // names of files
-		{"sign -scheme b", "base64( body body-compact body-sorted"},
-		{"sign -scheme 'hex(timestamp bod", "hex(timestamp body hex(timestamp body-compact hex(timestamp body-sorted"},
+func TestCompletionInShells(t *testing.T) {
+	for shell, line := range map[string][]string{
+		"bash": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; _paymentsvc paymentsvc; echo "${COMPREPLY[*]}"`},
+		"zsh": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; emulate -R sh -c ` +
+			`'_paymentsvc paymentsvc'; echo "${COMPREPLY[@]}"`},
+		"fish": {"--no-config", "-c", `; complete -C "paymentsvc mock -rep"`},
 	} {
-		words := strings.Split(test.line, " ")
-		if at := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "'") }); at >= 0 {
-			words = append(words[:at], strings.Join(words[at:], " ")) // a shell gives a quoted text as one word
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not installed: %v", shell, err)
+			continue
 		}
-		set := script + `COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _paymentsvc; echo "${COMPREPLY[*]}"`
-		out, err := exec.Command(bash, append([]string{"-c", set, "bash", "paymentsvc"}, words...)...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		assert.Equal(t, test.want, strings.TrimSpace(string(out)), test.line)
+		d := newDesk(t)
+		require.Zero(t, d.run("completion", shell))
+		script := `paymentsvc() { echo "got $*"; }` + "\n" + d.stdout.String()
+		if shell == "fish" {
+			script = "function paymentsvc; echo got $argv; end\n" + d.stdout.String()
+		}
+		line[len(line)-1] = strings.TrimSuffix(script, "\n") + line[len(line)-1]
+		out, err := exec.Command(program, line...).CombinedOutput()
+		require.NoError(t, err, "%s: %s", shell, out)
+		assert.Equal(t, "got completion words -- mock -rep", strings.TrimSpace(string(out)), shell)
+	}
+}
+
+func TestCompletionCompletesWords(t *testing.T) {
+	d := newDesk(t)
+	for line, want := range map[string]string{
+		"":                                "discover check sign verify listen trigger mock settings completion version",
+		"tri":                             "trigger",
+		"gone -":                          "",
+		"mock -repeated ":                 "reject same new",
+		"mock --repeated s":               "same",
+		"mock -q -sh":                     "-show-bodies",
+		"mock --sh":                       "--show-bodies",
+		"trigger pay":                     "payment.status_changed payout.status_changed",
+		"trigger -fault ea":               "early",
+		"trigger -status S":               "SUCCESS",
+		"completion f":                    "fish",
+		"sign -kind n":                    "notification",
+		"sign -as p":                      "python php",
+		"mock -secret-file ":              "", // names of files
+		`settings ""`:                     "-" + strings.Join(settingsCommand().Names(), " -"),
+		"sign -scheme b":                  "base64( body body-compact body-sorted",
+		"sign -scheme 'hex(timestamp bod": "hex(timestamp body hex(timestamp body-compact hex(timestamp body-sorted",
+	} {
+		words := strings.Split(line, " ")
+		if at := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "'") }); at >= 0 {
+			words = append(words[:at], strings.Join(words[at:], " ")) // a shell passes a quoted text as one word
+		}
+		assert.Zero(t, d.run(append([]string{"completion", "words", "--"}, words...)...), line)
+		assert.Equal(t, want, strings.Join(strings.Split(strings.TrimSpace(d.stdout.String()), "\n"), " "), line)
 	}
 	for _, part := range schemeParts {
 		_, err := canonical.ParseScheme("hex(" + part)
@@ -236,7 +338,8 @@ func TestCompletionCompletesValues(t *testing.T) {
 }
 
 func TestVersionNamesItsCommit(t *testing.T) {
-	build := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "false"}}}
+	build := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"},
+		{Key: "vcs.modified", Value: "false"}}}
 	assert.Equal(t, "abc", commitOf(build))
 	build.Settings[1].Value = "true"
 	assert.Equal(t, "abc-modified", commitOf(build))
@@ -258,6 +361,6 @@ func TestVersionAndSettings(t *testing.T) {
 		assert.Regexp(t, `^[a-z0-9_.]+ +$`, line[:len("discover.forward_timeout")], "the values are in one column")
 	}
 	assert.Zero(t, d.run("settings", "-json"))
-	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","value":"localhost:9000","set":true,"origin":"default"`)
-	assert.Contains(t, d.stdout.String(), `"key":"tolerance","value":"5m","set":true,"origin":"paymentsvc.json:1:`)
+	assert.Contains(t, d.stdout.String(), `"key":"listen.addr","origin":"default","set":true,"value":"localhost:9000"`)
+	assert.Contains(t, d.stdout.String(), `"key":"tolerance","origin":"paymentsvc.json:1:`)
 }

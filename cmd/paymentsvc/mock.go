@@ -36,37 +36,37 @@ func mockCommand() cli.Command {
 		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "partner",
 			"project", "tolerance", "timeout", "v"),
-			cli.Flag{Name: "addr", Value: "HOST:PORT", Default: "localhost:8080", Usage: "where to listen; port 0 takes a free one"},
-			cli.Flag{Name: "notify", Value: "URL", Usage: "where notifications go"},
-			cli.Flag{
-				Name: "receiver", Kind: cli.List, Value: "TEXT",
-				Usage: "receiver of a project or event: 'project_id=7: http://...'",
-			},
-			cli.Flag{Name: "script", Kind: cli.List, Value: "TEXT", Usage: "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"},
-			cli.Flag{Name: "balance", Value: "AMOUNT", Default: "0", Usage: "payout balance to begin with"},
-			cli.Flag{Name: "projects", Kind: cli.JSON},
-			cli.Flag{Name: "error-fields", Value: "NAMES", Default: "error_code,error_message", Usage: "fields of an error's code and message"},
-			cli.Flag{
-				Name: "error-format", Value: "FORMAT", Default: "fields", Values: mock.ErrorFormats(),
-				Usage: strings.Join(mock.ErrorFormats(), ", "),
-			},
-			cli.Flag{
-				Name: "repeated", Value: "WHAT", Default: "reject", Values: []string{"reject", "same", "new"},
-				Usage: "what a duplicate user_data does: reject, same or new",
-			},
-			cli.Flag{Name: "base-path", Value: "PATH", Usage: "path of the endpoints"},
-			cli.Flag{Name: "public", Value: "URL", Usage: "the origin that others reach the mock at, for redirect_url"},
-			cli.Flag{Name: "hosts", Value: "NAMES", Usage: "names of the mock besides localhost, with commas between them"},
-			cli.Flag{Name: "show-bodies", Kind: cli.Bool, Usage: "show card data and destinations in messages"},
-			cli.Flag{Name: "journal", Kind: cli.Int, Value: "MIB", Default: "64", Usage: "how much of the messages is kept"},
-			cli.Flag{Name: "max-sessions", Kind: cli.Int, Value: "N", Default: "100", Usage: "how many sessions there may be"},
-			cli.Flag{Name: "tls-cert", Kind: cli.File, Value: "FILE", Usage: "serve https with a new certificate, and write it to FILE"},
-			cli.Flag{Name: "ready-file", Kind: cli.File, Value: "FILE", Usage: "file to write the addresses to, once the mock listens"},
-			cli.Flag{Name: "grace", Kind: cli.Duration, Value: "DURATION", Default: "5s", Usage: "how long requests may take after SIGTERM"},
-			cli.Flag{Name: "wait", Value: "URL", Usage: "start nothing, and wait until the mock at URL answers", LineOnly: true},
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "where to listen; port 0 takes a free one").
+				With("localhost:8080").Checked(cli.HostPort),
+			cli.NewFlag("notify", cli.Address, "URL", "where notifications go"),
+			cli.NewFlag("receiver", cli.List, "TEXT", "receiver of a project or event: 'project_id=7: http://...'"),
+			cli.NewFlag("script", cli.List, "TEXT", "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"),
+			cli.NewFlag("balance", cli.Text, "AMOUNT", "payout balance to begin with").With("0").Checked(cli.Amount),
+			cli.NewFlag("projects", cli.JSON, "", ""),
+			cli.NewFlag("error-fields", cli.Text, "NAMES", "fields of an error's code and message").
+				With("error_code,error_message").Checked(isPair),
+			cli.NewFlag("error-format", cli.Choice, "FORMAT", strings.Join(mock.ErrorFormats(), ", ")).
+				With("fields").Among(mock.ErrorFormats()...),
+			cli.NewFlag("repeated", cli.Choice, "WHAT", "what a duplicate user_data does: reject, same or new").
+				With("reject").Among("reject", "same", "new"),
+			cli.NewFlag("base-path", cli.Text, "PATH", "path of the endpoints").Checked(isBasePath),
+			cli.NewFlag("public", cli.Address, "URL", "the origin that others reach the mock at, for redirect_url").
+				Checked(cli.Origin),
+			cli.NewFlag("hosts", cli.Text, "NAMES", "names of the mock besides localhost, with commas between them").
+				Checked(cli.HostNames),
+			cli.NewFlag("show-bodies", cli.Bool, "", "show card data and destinations in messages"),
+			cli.NewFlag("journal", cli.Int, "MIB", "how much of the messages is kept").With("64").Checked(cli.Between(1, 1<<20)),
+			cli.NewFlag("max-sessions", cli.Int, "N", "how many sessions there may be").
+				With("100").Checked(cli.Between(1, 1<<20)),
+			cli.NewFlag("tls-cert", cli.File, "FILE", "serve https with a new certificate, and write it to FILE").
+				Checked(cli.Written),
+			cli.NewFlag("ready-file", cli.File, "FILE", "file to write the addresses to, once the mock listens").
+				Checked(cli.Written),
+			cli.NewFlag("grace", cli.Duration, "DURATION", "how long requests may take after SIGTERM").With("5s"),
+			cli.NewFlag("wait", cli.Address, "URL", "start nothing, and wait until the mock at URL answers").OnLine(),
 		),
-		Notes: "/_mock/openapi.json describes the control API. /ui/ is a page for people. /_mock/settings lists\n" +
-			"the values of the mock's own choice. Further projects, each with an id and a secret_file, are the key mock.projects.",
+		Notes: "/_mock/openapi.json describes the control API, /_mock/settings the mock's own choices. /ui/ is a page for\n" +
+			"people. Further projects, each with an id and a secret_file, are the key mock.projects.",
 		Examples: []string{
 			"paymentsvc mock -notify http://127.0.0.1:9000/notifications",
 			"paymentsvc mock -addr 127.0.0.1:0 -ready-file mock.json -script 'amount=13.13: DECLINED'",
@@ -76,8 +76,23 @@ func mockCommand() cli.Command {
 	}
 }
 
+func isBasePath(text string) error {
+	if text != "" && !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#%") {
+		return errors.New("want a path that begins with a slash")
+	}
+	return nil
+}
+
+// isPair accepts the name of a code, and a name of a message that may be empty.
+func isPair(text string) error {
+	if code, _, both := strings.Cut(text, ","); !both || code == "" {
+		return errors.New("want two names with a comma between them")
+	}
+	return nil
+}
+
 func runMock(ctx context.Context, c *cli.Call) error {
-	if c.Set("wait") {
+	if c.Text("wait") != "" {
 		return waitForMock(ctx, c)
 	}
 	opt, err := mockOptions(c)
@@ -88,35 +103,35 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	stopped, stop := context.WithCancel(ctx)
-	defer stop()
+	defer func() {
+		for _, l := range listeners { // closed already, except after an error
+			_ = l.Close()
+		}
+	}()
 	base := cli.BaseURL(listeners)
 	if c.Set("tls-cert") {
+		var certificate []byte
+		listeners, certificate, err = cli.Secure(listeners, opt.Hosts, c.Now())
+		if err != nil {
+			return err
+		}
+		if err := c.ReplaceFile("tls-cert", certificate); err != nil {
+			return err
+		}
 		base = strings.Replace(base, "http://", "https://", 1)
 	}
-	plain := listeners
-	if listeners, err = listenTLS(c, plain, opt.Hosts); err != nil {
-		closeAll(plain)
-		return err
-	}
+	stopped, stop := context.WithCancel(ctx)
+	defer stop()
 	opt.Origin, opt.Stop = cmp.Or(strings.TrimRight(c.Text("public"), "/"), base), stop
 	m, err := mock.New(opt)
 	if err != nil {
-		closeAll(listeners)
 		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
 	}
 	defer m.Close()
 	if err := sayReady(c, opt, base); err != nil {
-		closeAll(listeners)
 		return err
 	}
 	return serveMock(ctx, stopped, c, m, listeners)
-}
-
-func closeAll(listeners []net.Listener) {
-	for _, l := range listeners {
-		_ = l.Close() // no client has connected
-	}
 }
 
 // serveMock serves until stopped ends.
@@ -148,64 +163,36 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 // mockOptions reads the settings.
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
-		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"), Notify: c.Text("notify"),
-		Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"), ShowBodies: c.Bool("show-bodies"),
-		JournalBytes: int(c.Int("journal")) << 20,
-		MaxSessions:  int(c.Int("max-sessions")), Chosen: chosen(c),
+		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"),
+		Notify: c.Text("notify"), Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"),
+		ErrorFormat: c.Text("error-format"), ShowBodies: c.Bool("show-bodies"),
+		Tolerance:    c.Duration("tolerance"), // 0 for any
+		JournalBytes: int(c.Int("journal")) << 20, MaxSessions: int(c.Int("max-sessions")), Chosen: chosen(c),
 	}
-	for _, name := range []string{"partner", "project"} {
-		if c.Set(name) && c.Int(name) == 0 {
-			return opt, c.Fail(name, "want a number other than 0")
-		}
-	}
-	for _, name := range []string{"journal", "max-sessions"} {
-		if c.Int(name) < 1 || c.Int(name) > 1<<20 {
-			return opt, c.Fail(name, "want a number from 1 to %d", 1<<20)
-		}
-	}
+	opt.ErrorCode, opt.ErrorMessage, _ = strings.Cut(c.Text("error-fields"), ",")
+	opt.Repeated, _ = mock.ParseRepeated(c.Text("repeated")) // one of its values
 	if c.Text("hosts") != "" {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		opt.Version = build.Main.Version
 	}
-	if c.Verbose() {
+	if c.Bool("v") {
 		opt.Logf = func(format string, args ...any) {
 			line := fmt.Sprintf(format, args...)
-			c.Print("message", struct {
-				Message string `json:"message"`
-			}{line}, line)
-		}
-	}
-	if c.Set("tolerance") && c.Text("tolerance") != "any" {
-		var err error
-		if opt.Tolerance, err = c.Tolerance(); err != nil {
-			return opt, err
+			c.Print("message", cli.Fields{"message": line}, line)
 		}
 	}
 	var err error
-	if opt.Trust, err = clientTLS(c); err != nil {
+	opt.Trust, err = c.ClientTLS()
+	if err != nil {
 		return opt, err
-	}
-	if err := mockErrors(c, &opt); err != nil {
-		return opt, err
-	}
-	if opt.Repeated, err = mock.ParseRepeated(c.Text("repeated")); err != nil {
-		return opt, c.Fail("repeated", "%w", err)
 	}
 	if err := mock.CheckScript(opt.Script); err != nil {
 		return opt, c.Fail("script", "%w", err)
 	}
 	if err := mock.CheckReceivers(opt.Receivers); err != nil {
 		return opt, c.Fail("receiver", "%w", err)
-	}
-	if public := c.Text("public"); public != "" {
-		if u, err := url.Parse(public); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-			return opt, c.Fail("public", "want an origin such as http://mock:8080")
-		}
-	}
-	if _, err := webAddress(c, "notify"); err != nil {
-		return opt, err
 	}
 	return opt, mockProjects(c, &opt)
 }
@@ -226,39 +213,28 @@ func chosen(c *cli.Call) map[string]string {
 	return origins
 }
 
-// mockErrors reads the format of errors.
-func mockErrors(c *cli.Call, opt *mock.Options) error {
-	var both bool
-	if opt.ErrorCode, opt.ErrorMessage, both = strings.Cut(c.Text("error-fields"), ","); !both {
-		return c.Fail("error-fields", "want two names with a comma between them")
-	}
-	if opt.ErrorFormat = c.Text("error-format"); mock.CheckErrorFormat(opt.ErrorFormat) != nil {
-		return c.Fail("error-format", "%w", mock.CheckErrorFormat(opt.ErrorFormat))
-	}
-	return nil
-}
-
 // mockProjects reads the scheme, the project of the shared settings, and further projects of the settings file.
 func mockProjects(c *cli.Call, opt *mock.Options) error {
 	var err error
 	opt.SchemeText = mockScheme
 	if c.Set("scheme") || c.Set("scheme-file") {
-		if opt.SchemeText, _, err = c.SchemeText(); err != nil {
+		opt.SchemeText, _, err = c.SchemeText()
+		if err != nil {
 			return err
 		}
 	}
 	first := paymentsvctest.Project{ID: cmp.Or(c.Int("project"), 2002), Secret: mockSecret}
-	if first.Balance, err = paymentsvc.ParseAmount(c.Text("balance")); err != nil {
-		return c.Fail("balance", "not a decimal number")
-	}
+	first.Balance, _ = paymentsvc.ParseAmount(c.Text("balance")) // cli.Amount has checked it
 	opt.Chosen["secret"] = byMock
 	if c.Set("secret-file") {
 		opt.Chosen["secret"] = c.Value("secret-file").Place()
-		if first.Secret, err = c.Secret(); err != nil {
+		first.Secret, err = c.Secret()
+		if err != nil {
 			return err
 		}
 	}
-	if first.OldSecret, err = c.OldSecret(); err != nil {
+	first.OldSecret, err = c.OldSecret()
+	if err != nil {
 		return err
 	}
 	opt.Projects = []paymentsvctest.Project{first}
@@ -270,13 +246,15 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	}
 	for i := range opt.Projects {
 		p := &opt.Projects[i]
-		if opt.Scheme, p.Secret, err = canonical.ParseSchemeWith(opt.SchemeText, p.Secret); err != nil {
+		opt.Scheme, p.Secret, err = canonical.ParseSchemeWith(opt.SchemeText, p.Secret)
+		if err != nil {
 			return c.Fail("scheme", "%s", strings.TrimPrefix(err.Error(), "scheme: "))
 		}
 		if p.OldSecret == "" {
 			continue
 		}
-		if _, p.OldSecret, err = canonical.ParseSchemeWith(opt.SchemeText, p.OldSecret); err != nil {
+		_, p.OldSecret, err = canonical.ParseSchemeWith(opt.SchemeText, p.OldSecret)
+		if err != nil {
 			return c.Fail("old-secret-file", "%s", strings.TrimPrefix(err.Error(), "scheme: "))
 		}
 	}
@@ -299,20 +277,26 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 	}
 	for _, given := range list {
 		p := paymentsvctest.Project{ID: given.ID, Currency: given.Currency}
-		if given.SecretFile == "" {
+		switch {
+		case given.ID < 1:
+			return c.Fail("projects", "id: want a whole number, at least 1")
+		case given.SecretFile == "":
 			return c.Fail("projects", "project %d: secret_file: not set", given.ID)
 		}
 		var err error
-		if p.Secret, err = c.ReadSecret("mock.projects: secret_file", c.Beside("projects", given.SecretFile)); err != nil {
+		p.Secret, err = c.ReadSecret("mock.projects: secret_file", c.Beside("projects", given.SecretFile))
+		if err != nil {
 			return err
 		}
 		if given.OldSecretFile != "" {
 			file := c.Beside("projects", given.OldSecretFile)
-			if p.OldSecret, err = c.ReadSecret("mock.projects: old_secret_file", file); err != nil {
+			p.OldSecret, err = c.ReadSecret("mock.projects: old_secret_file", file)
+			if err != nil {
 				return err
 			}
 		}
-		if p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0")); err != nil {
+		p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0"))
+		if err != nil {
 			return c.Fail("projects", "balance: not a decimal number as text")
 		}
 		opt.Projects = append(opt.Projects, p)
@@ -332,10 +316,13 @@ type ready struct {
 }
 
 func sayReady(c *cli.Call, opt mock.Options, base string) error {
-	r := ready{base + opt.BasePath, base + "/_mock", base + "/ui/", opt.PartnerID, opt.Projects[0].ID, os.Getpid(), opt.Chosen["secret"]}
+	r := ready{
+		BaseURL: base + opt.BasePath, ControlURL: base + "/_mock", PageURL: base + "/ui/", PartnerID: opt.PartnerID,
+		ProjectID: opt.Projects[0].ID, PID: os.Getpid(), SecretFrom: opt.Chosen["secret"],
+	}
 	if c.Text("ready-file") != "" {
 		text, _ := json.Marshal(r) // a struct of texts and numbers
-		if err := replaceFile(c, "ready-file", append(text, '\n')); err != nil {
+		if err := c.ReplaceFile("ready-file", append(text, '\n')); err != nil {
 			return err
 		}
 	}
@@ -348,7 +335,8 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {
-			c.Note("this is not only a loopback address: whoever reaches it can use the page and the control API, without a password")
+			c.Note("this is not only a loopback address: whoever reaches it can use the page and the control API, " +
+				"without a password")
 		}
 	}
 	return nil
@@ -356,12 +344,9 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 
 // waitForMock polls the health of a mock server until it responds.
 func waitForMock(ctx context.Context, c *cli.Call) error {
-	base, err := url.Parse(c.Text("wait"))
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return c.Fail("wait", "want the address of a mock, such as http://127.0.0.1:8080")
-	}
+	base := c.Address("wait")
 	health := base.JoinPath("_mock", "health").String()
-	trust, err := clientTLS(c)
+	trust, err := c.ClientTLS()
 	if err != nil {
 		return err
 	}
@@ -377,13 +362,12 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 			wrong := json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&answer)
 			_ = resp.Body.Close() // the body is read
 			if resp.StatusCode == http.StatusOK && wrong == nil && answer.Sessions != nil {
-				c.Print("ready", struct {
-					BaseURL string `json:"base_url"`
-				}{c.Text("wait")}, "ready  "+c.Text("wait"))
+				c.Print("ready", cli.Fields{"base_url": c.Text("wait")}, "ready  "+c.Text("wait"))
 				return nil
 			}
 			if resp.StatusCode == http.StatusMisdirectedRequest {
-				return cli.Nof("the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())
+				return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(
+					"the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())}
 			}
 		}
 		select {

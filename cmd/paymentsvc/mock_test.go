@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,61 +23,41 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
-// mockIn runs the command in a directory until it ends, and returns the exit code and both outputs.
-func mockIn(ctx context.Context, dir string, stdout io.Writer, args ...string) (code int, stderr string) {
-	var notes bytes.Buffer
-	env := &cli.Env{
-		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: &notes, Getenv: func(string) string { return "" }, Dir: dir, Now: time.Now,
-	}
-	code = cli.Main(ctx, env, program(), append([]string{"mock"}, args...))
-	return code, notes.String()
-}
-
-// ended is how a mock ended.
-type ended struct {
-	code   int
-	stderr string
-}
-
-// startMock runs the command until ctx ends, and returns what it says when it listens.
-func startMock(ctx context.Context, t *testing.T, dir string, args ...string) (ready, <-chan ended) {
+// mockDesk returns a desk with files, and without other settings.
+func mockDesk(t *testing.T, files map[string]string) *desk {
 	t.Helper()
-	out, in := io.Pipe()
-	done := make(chan ended, 1)
-	go func() {
-		code, stderr := mockIn(ctx, dir, in, append([]string{"-json", "-addr", "127.0.0.1:0"}, args...)...)
-		_ = in.Close()
-		done <- ended{code, stderr}
-	}()
-	lines := bufio.NewReader(out)
-	line, err := lines.ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("the mock has not started: %+v", <-done)
+	d := newDesk(t)
+	d.now = time.Time{}
+	d.write(cli.SettingsFile, "{}")
+	for name, text := range files {
+		d.write(name, text)
 	}
-	go func() { _, _ = io.Copy(io.Discard, lines) }()
-	var r ready
-	require.NoError(t, json.Unmarshal(line, &r), "%s", line)
-	return r, done
+	return d
+}
+
+// startMock starts a mock server.
+func startMock(ctx context.Context, d *desk, args ...string) (r ready, p *process) {
+	d.t.Helper()
+	p = d.start(ctx, append([]string{"mock", "-json", "-addr", "127.0.0.1:0"}, args...)...)
+	require.NoError(d.t, json.Unmarshal([]byte(p.ready), &r), p.ready)
+	return r, p
 }
 
 func TestMockCommandServesAndStops(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	d := mockDesk(t, map[string]string{
 		"a.key": "secret-a\n", "b.key": "secret-b",
 		"paymentsvc.json": `{"secret_file":"a.key","partner":5,"project":6,"mock":{"script":["amount=13.13: DECLINED"],
 			"projects":[{"id":7,"secret_file":"b.key","balance":"3.00","currency":"EUR"}]}}`,
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	})
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	args := []string{"-ready-file", "ready.json", "-v", "-grace", "20s"}
-	r, done := startMock(ctx, t, dir, args...)
-	written, err := os.ReadFile(filepath.Join(dir, "ready.json"))
+	r, p := startMock(ctx, d, args...)
+	written, err := os.ReadFile(filepath.Join(d.dir, "ready.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(written), r.ControlURL)
 	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
 	private := func(name string) {
-		info, err := os.Stat(filepath.Join(dir, name))
+		info, err := os.Stat(filepath.Join(d.dir, name))
 		require.NoError(t, err)
 		require.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o600, "%s: %v", name, info.Mode())
 	}
@@ -90,36 +68,37 @@ func TestMockCommandServesAndStops(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `"partner","value":"5","by":"[^"]*paymentsvc.json:1:\d+"`, string(list))
 	require.Contains(t, string(list), `"error_fields","value":"error_code,error_message","by":"mock"`)
-	code, _ := mockIn(t.Context(), dir, io.Discard, "-wait", r.BaseURL, "-timeout", "20s")
-	require.Zero(t, code)
+	waiting := mockDesk(t, nil)
+	require.Zero(t, waiting.run("mock", "-wait", r.BaseURL, "-timeout", "20s"))
 
 	for project, secret := range map[int64]paymentsvc.Secret{6: "secret-a", 7: "secret-b"} {
 		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-			Scheme: paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}, Secret: secret,
+			Scheme: paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body),
+				Encoding: paymentsvc.Hex}, Secret: secret,
 		})
 		require.NoError(t, err)
-		client, err := paymentsvc.NewClient(paymentsvc.Config{BaseURL: r.BaseURL, PartnerID: 5, ProjectID: project, Signer: signer})
+		client, err := paymentsvc.NewClient(paymentsvc.Config{BaseURL: r.BaseURL, PartnerID: 5, ProjectID: project,
+			Signer: signer})
 		require.NoError(t, err)
-		_, err = client.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("2.00"), UserData: "order-1"})
+		_, err = client.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("2.00"),
+			UserData: "order-1"})
 		require.NoError(t, err)
 		client.CloseIdleConnections()
 	}
 	interrupt(cli.Interrupted())
-	end := <-done
-	require.Zero(t, end.code, end.stderr)
-	require.NotContains(t, end.stderr, "secret-a")
+	require.Zero(t, p.end(), &d.stderr)
+	require.NotContains(t, d.stderr.String(), "secret-a")
 
-	r, done = startMock(t.Context(), t, dir, args...)
+	r, p = startMock(t.Context(), d, args...)
 	resp, err := http.Post(r.ControlURL+"/stop", "", nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusAccepted, resp.StatusCode)
-	require.Zero(t, (<-done).code)
+	require.Zero(t, p.end())
 	http.DefaultClient.CloseIdleConnections()
 }
 
 func TestMockCommandEndsWhatHangs(t *testing.T) {
-	dir := t.TempDir()
-	r, done := startMock(t.Context(), t, dir, "-grace", "1ms", "-q")
+	r, p := startMock(t.Context(), mockDesk(t, nil), "-grace", "1ms", "-q")
 	require.Equal(t, byMock, r.SecretFrom)
 	resp, err := http.Post(r.ControlURL+"/faults", "application/json", strings.NewReader(`{"fault":"hang before"}`))
 	require.NoError(t, err)
@@ -135,9 +114,8 @@ func TestMockCommandEndsWhatHangs(t *testing.T) {
 	_, err = http.Post(r.ControlURL+"/stop", "", nil)
 	require.NoError(t, err)
 	require.Error(t, <-failed)
-	end := <-done
-	require.Equal(t, 3, end.code, "something was cut off")
-	require.Contains(t, end.stderr, "cut off what was in flight")
+	require.Equal(t, 3, p.end(), "some requests were cut off")
+	require.Contains(t, p.stderr.String(), "cut off what was in flight")
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -145,7 +123,9 @@ func TestMockCommandExitCodes(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "{}")
+	}))
 	defer other.Close()
 	for _, test := range []struct {
 		code int
@@ -154,70 +134,55 @@ func TestMockCommandExitCodes(t *testing.T) {
 	}{
 		{2, `-script: script 1: column 11: an outcome is`, []string{"-script", "amount=1: DONE"}},
 		{2, "-receiver: receiver 1: event: not one of payment.status_changed, ", []string{"-receiver", "event=x: http://a"}},
-		{2, "-repeated: not reject, same or new", []string{"-repeated", "twice"}},
-		{2, "-error-fields: want two names", []string{"-error-fields", "code"}},
-		{2, "-public: want an origin", []string{"-public", "mock"}},
-		{2, "-partner: want a number other than 0", []string{"-partner", "0"}},
-		{2, "-project: want a number other than 0", []string{"-project", "0"}},
-		{2, "-balance: not a decimal number", []string{"-balance", "1,5"}},
-		{2, "-notify: want an address that starts with http:// or https://", []string{"-notify", "foo"}},
 		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},
 		{2, "-secret-file", []string{"-secret-file", "none.key"}},
-		{2, "-wait: want the address", []string{"-wait", "mock"}},
-		{2, "-addr: want a port", []string{"-addr", "127.0.0.1:99999"}},
-		{3, "-ready-file: none/ready.json cannot be written: no such file or directory", []string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
+		{3, "-ready-file: none/ready.json cannot be written: no such file or directory",
+			[]string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
 		{2, "one.json:1:21: mock.projects: project 3003: secret_file: not set", []string{"-config", "one.json"}},
+		{2, "three.json:1:21: mock.projects: id: want a whole number, at least 1", []string{"-config", "three.json"}},
 		{2, `two.json:1:21: mock.projects: balance: want text, such as \"100.00\"`, []string{"-config", "two.json"}},
-		{2, "-wait: want the address", []string{"-wait", "ftp://mock"}},
 		{124, "have passed", []string{"-wait", other.URL, "-timeout", "200ms"}},
 		{3, "address already in use", []string{"-addr", taken.Addr().String()}},
 		{124, "have passed", []string{"-wait", "http://" + taken.Addr().String(), "-timeout", "20ms"}},
 		{124, "have passed", []string{"-addr", "127.0.0.1:0", "-timeout", "20ms"}},
 	} {
-		dir := t.TempDir()
-		for name, text := range map[string]string{
-			"one.json": `{"mock":{"projects":[{"id":3003}]}}`, "two.json": `{"mock":{"projects":[{"id":3003,"balance":100}]}}`,
-		} {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-		}
-		code, stderr := mockIn(t.Context(), dir, io.Discard, append(test.args, "-json")...)
-		require.Equal(t, test.code, code, "%s: %s", test.args, stderr)
-		require.Contains(t, stderr, test.says)
-		for line := range strings.Lines(stderr) {
-			require.True(t, json.Valid([]byte(line)), line)
-		}
+		d := mockDesk(t, map[string]string{
+			"one.json":   `{"mock":{"projects":[{"id":3003}]}}`,
+			"two.json":   `{"mock":{"projects":[{"id":3003,"balance":100}]}}`,
+			"three.json": `{"mock":{"projects":[{"id":-1}]}}`,
+		})
+		require.Equal(t, test.code, d.run(append([]string{"mock", "-json"}, test.args...)...), "%s: %s", test.args, &d.stderr)
+		require.Contains(t, d.stderr.String(), test.says)
 	}
 }
 
 func TestMockKeepsItsMainProjectBesideOthers(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	r, p := startMock(ctx, mockDesk(t, map[string]string{
 		"a.key": "secret-a\n", "b.key": "secret-b",
 		"paymentsvc.json": `{"secret_file":"a.key","mock":{"projects":[{"id":7,"secret_file":"b.key"}]}}`,
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	ctx, interrupt := context.WithCancelCause(t.Context())
-	r, done := startMock(ctx, t, dir)
+	}))
 	require.EqualValues(t, 2002, r.ProjectID)
 	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
 	interrupt(cli.Interrupted())
-	require.NotContains(t, (<-done).stderr, "the mock's own")
+	require.Zero(t, p.end())
+	require.NotContains(t, p.stderr.String(), "the mock's own")
 }
 
 func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
-	dir := t.TempDir()
 	notified := make(chan string, 1)
-	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { notified <- r.Proto }))
+	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		notified <- r.Proto
+	}))
 	shop.EnableHTTP2 = true
 	shop.StartTLS()
 	defer shop.Close()
 	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shop.Certificate().Raw})
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "shop.pem"), trusted, 0o600))
+	d := mockDesk(t, map[string]string{"shop.pem": string(trusted), "none.pem": "none"})
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	r, done := startMock(ctx, t, dir, "-tls-cert", "mock.pem", "-cacert", "shop.pem", "-notify", shop.URL)
+	r, p := startMock(ctx, d, "-tls-cert", "mock.pem", "-cacert", "shop.pem", "-notify", shop.URL)
 	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, r.BaseURL)
-	text, err := os.ReadFile(filepath.Join(dir, "mock.pem"))
+	text, err := os.ReadFile(filepath.Join(d.dir, "mock.pem"))
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(text))
@@ -228,13 +193,12 @@ func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(answer), `"accepted":true`)
 	require.Equal(t, "HTTP/2.0", <-notified)
-	code, stderr := mockIn(t.Context(), dir, io.Discard, "-wait", r.BaseURL, "-timeout", "20s", "-cacert", "mock.pem")
-	require.Zero(t, code, stderr)
+	waiting := mockDesk(t, map[string]string{"mock.pem": string(text)})
+	code := waiting.run("mock", "-wait", r.BaseURL, "-timeout", "20s", "-cacert", "mock.pem")
+	require.Zero(t, code, &waiting.stderr)
 	client.CloseIdleConnections()
 	interrupt(cli.Interrupted())
-	require.Zero(t, (<-done).code)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "none.pem"), []byte("none"), 0o600))
-	code, stderr = mockIn(t.Context(), dir, io.Discard, "-cacert", "none.pem")
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "-cacert: no certificate in PEM")
+	require.Zero(t, p.end())
+	require.Equal(t, 2, d.run("mock", "-cacert", "none.pem"))
+	require.Contains(t, d.stderr.String(), "-cacert: no certificate in PEM")
 }

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,14 +24,16 @@ func TestSignPrintsTheTwoHeaders(t *testing.T) {
 	for _, test := range []struct {
 		args, signed, timestamp, note string
 	}{
-		{"sign body.json", "{\"a\": 1}\r\n", "1700000000", "note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
+		{"sign body.json", "{\"a\": 1}\r\n", "1700000000",
+			"note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
 		{"sign -trim body.json", `{"a": 1}`, "1700000000", ""},
 		{"sign -timestamp 5 -trim -", "x", "5", "note   the body is not JSON\n"},
 		{"sign -kind notification -timestamp 5 empty", "", "5", "note   the body is empty\n"},
 	} {
 		d.stdin = "x"
 		assert.Zero(t, d.run(strings.Fields(test.args)...), test.args)
-		want := "timestamp: " + test.timestamp + "\nsignature: " + signatureOf(t, testScheme, testKey, test.signed, test.timestamp) + "\n"
+		want := "timestamp: " + test.timestamp + "\nsignature: " +
+			signatureOf(t, testScheme, testKey, test.signed, test.timestamp) + "\n"
 		assert.Equal(t, want, d.stdout.String(), test.args)
 		assert.Equal(t, test.note, d.stderr.String(), test.args)
 	}
@@ -48,7 +55,8 @@ func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
 	d := newDesk(t)
 	d.write("it's.json", `{"destination":"79990000000"}`)
 	assert.Zero(t, d.run("sign", "it's.json", "-as=curl", "-url=http://127.0.0.1:1/a", "-method", "put"))
-	assert.Contains(t, d.stdout.String(), `curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
+	assert.Contains(t, d.stdout.String(),
+		`curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
 	assert.Contains(t, d.stdout.String(), ` --data-binary '@it'\''s.json'`)
 	if _, err := os.Stat("/dev/null"); err == nil {
 		assert.Zero(t, d.run("sign", "/dev/null", "-as=curl", "-url=http://127.0.0.1:1/a"))
@@ -67,7 +75,8 @@ func TestSignShowsTheTextWithoutTheSecret(t *testing.T) {
 	for scheme, want := range map[string]string{
 		testScheme:                 `text   1700000000.{"destination":"<destination>","pan":"<card number>"}\n`,
 		`hex(body '&key=' secret)`: `text   {"destination":"<destination>","pan":"<card number>"}\n&key=<secret>`,
-		`hex(body hex(sha256(secret))), key sha256`: `text   {"destination":"<destination>","pan":"<card number>"}\nbcd2013787a29e98c30c9562a7bdd64c8df3cd88d5dc99fd2008ce4053b6af10`,
+		`hex(body hex(sha256(secret))), key sha256`: `text   {"destination":"<destination>","pan":"<card ` +
+			`number>"}\nbcd2013787a29e98c30c9562a7bdd64c8df3cd88d5dc99fd2008ce4053b6af10`,
 	} {
 		d := newDesk(t)
 		d.stdin = `{"destination":"79990000000","pan":"4111111111111111"}` + "\n"
@@ -92,10 +101,6 @@ func TestSignUsageErrors(t *testing.T) {
 		"sign -scheme hex(path,body)":                "paymentsvc sign: -scheme: column 9",
 		"sign gone.json":                             "paymentsvc sign: gone.json: no such file",
 		"sign -as curl":                              "paymentsvc sign: -as curl: needs -url",
-		"sign -as crul":                              "paymentsvc sign: -as: want headers, curl, fetch, python, php or http",
-		"sign -url pay.example":                      "paymentsvc sign: -url: want an address that starts with http",
-		"sign -url https://u:p@pay.example":          "paymentsvc sign: -url: want an address without user",
-		"sign -kind both":                            "paymentsvc sign: -kind: want request or notification",
 		"sign -secret-file -":                        "standard input is already read by -secret-file",
 		"sign -trim -as curl -url http://a nul":      "paymentsvc sign: -as curl: the body has a NUL",
 		"sign -scheme-file nul -scheme hex(body) -q": "paymentsvc sign: -scheme and -scheme-file: want one of them",
@@ -106,8 +111,6 @@ func TestSignUsageErrors(t *testing.T) {
 		assert.Empty(t, d.stdout.String(), args)
 	}
 	for want, args := range map[string][]string{
-		"-method: want letters only":           {"-method", "POST / HTTP/1.1\r\nA:"},
-		"-url: want %20 in place of a space":   {"-url", "https://a/?b c"},
 		"-url: want no port 443":               {"-url", "https://a:443/", "-as", "curl"},
 		"a signature with a control character": {"-scheme", `prefixed("a\n", hex)(body)`},
 	} {
@@ -117,5 +120,56 @@ func TestSignUsageErrors(t *testing.T) {
 	}
 	d.stdin = "{}"
 	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
-	assert.Contains(t, d.stderr.String(), "the scheme cannot sign this: canonical string: canonical: Path needs the address, but this message has no address: give -url\n")
+	assert.Contains(t, d.stderr.String(),
+		"the scheme cannot sign this: canonical string: canonical: Path needs the address, but this message has no "+
+			"address: give -url\n")
+}
+
+func TestSignAsCodeSendsEveryByte(t *testing.T) {
+	bodies := []string{
+		"{\"a\": \"it's $HOME {$b} ${c} \\\\ \\\"x\\\" é 😀 \u2028 </script> `d`\"}", "a\n\r\nb\t\x00\x7f", "@file", "",
+		"{{x}} %s #{y} '''\"\"\"\\",
+	}
+	for as, command := range map[string][]string{
+		"fetch": {"node", "a.mjs"}, "python": {"python3", "a.py"}, "php": {"php", "a.php"},
+	} {
+		t.Run(as, func(t *testing.T) {
+			program, err := exec.LookPath(command[0])
+			if err != nil {
+				t.Skipf("%s is not installed: %v", command[0], err)
+			}
+			for _, body := range bodies {
+				var got, target string
+				var header http.Header
+				server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					sent, _ := io.ReadAll(r.Body)
+					got, header, target = string(sent), r.Header, r.Method+" "+r.RequestURI
+				}))
+				d := newDesk(t)
+				d.stdin = body
+				require.Zero(t, d.run("sign", "-as", as, "-method", "put", "-url", server.URL+"/a%20b?c=$d"), "%s", &d.stderr)
+				d.write(command[1], d.stdout.String())
+				out, err := exec.CommandContext(t.Context(), program, filepath.Join(d.dir, command[1])).CombinedOutput()
+				server.Close()
+				require.NoError(t, err, "%s\n%s", &d.stdout, out)
+				require.Equal(t, body, got)
+				require.Equal(t, "PUT /a%20b?c=$d", target)
+				require.Equal(t, signatureOf(t, testScheme, testKey, body, "1700000000"), header.Get("Signature"))
+				require.Equal(t, "application/json", header.Get("Content-Type"))
+			}
+		})
+	}
+}
+
+func TestSignAsFetchRejectsWhatFetchRewrites(t *testing.T) {
+	for _, address := range []string{"/a/../b", "/a/%2E%2e/b", "/a?b='c'", ".Example/a"} {
+		d := newDesk(t)
+		d.stdin = "{}"
+		require.Equal(t, cli.ExitUsage, d.run("sign", "-as", "fetch", "-url", "https://pay.example"+address))
+		require.Contains(t, d.stderr.String(), "fetch rewrites this address")
+	}
+	d := newDesk(t)
+	d.stdin = "\xff"
+	require.Equal(t, cli.ExitUsage, d.run("sign", "-as", "fetch", "-url", "https://pay.example/"))
+	require.Contains(t, d.stderr.String(), "not UTF-8")
 }

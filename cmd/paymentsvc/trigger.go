@@ -3,51 +3,52 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 func triggerCommand() cli.Command {
-	line := func(name, value, usage string) cli.Flag {
-		return cli.Flag{Name: name, Value: value, Usage: usage, LineOnly: true}
+	flags := []cli.Flag{
+		cli.NewFlag("to", cli.Address, "URL", "address of the receiver"),
+		cli.Shared("timeout")[0].With("30s"),
 	}
-	status := line("status", "NAME", "status_description").With(string(paymentsvc.StatusSuccess))
-	status.Values = []string{"PENDING", "SUCCESS", "FAILURE"}
-	fault := line("fault", "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'")
-	fault.Values = faultNames()
-	set := line("set", "NAME=VALUE", "another field of the document")
-	set.Kind = cli.List
-	asSent := line("as-sent", "", "with -replay, send the old timestamp and signature")
-	asSent.Kind = cli.Bool
+	for _, f := range []cli.Flag{
+		cli.NewFlag("status", cli.Text, "NAME", "status_description").
+			With(string(paymentsvc.StatusSuccess)).Among("PENDING", "SUCCESS", "FAILURE"),
+		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount),
+		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)"),
+		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)"),
+		cli.NewFlag("set", cli.List, "NAME=VALUE", "another field of the document"),
+		cli.NewFlag("body", cli.Text, "FILE", "send these bytes instead of an EVENT, - for standard input"),
+		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature"),
+		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature"),
+		cli.NewFlag("fault", cli.Text, "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'").
+			Among(faultNames()...).Checked(isFault),
+	} {
+		f.LineOnly = true
+		flags = append(flags, f)
+	}
 	return cli.Command{
 		Name:    "trigger",
 		Summary: "Send a signed notification to your program, or a forgery",
 		Usage:   "[EVENT]",
 		Values:  events(),
 		MaxArgs: 1,
-		Flags: append([]cli.Flag{
-			{Name: "to", Value: "URL", Usage: "address of the receiver"},
-			status,
-			line("amount", "AMOUNT", "amount").With("10.00"),
-			line("order-id", "ID", "order_id (default: a new UUID)"),
-			line("user-data", "TEXT", "user_data (default: none)"),
-			set,
-			line("body", "FILE", "send these bytes instead of an EVENT, - for standard input"),
-			line("replay", "FILE", "send a captured message again, with a new timestamp and signature"),
-			asSent,
-			fault,
-			cli.Shared("timeout")[0].With("30s"),
-		}, cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")...),
+		Flags: append(flags,
+			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
 			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
@@ -62,32 +63,27 @@ func triggerCommand() cli.Command {
 
 // delivery is a message to send.
 type delivery struct {
-	message *paymentsvc.Message
-	key     cli.Key
-	keys    []cli.Key // hidden in all output
-	what    string    // a few words for the output
-	signed  bool      // unchanged, with -as-sent
-	fault   fault
-	times   int
-	cut     int // the length of a cut body, or -1
-
-	transport  *http.Transport
+	message    *paymentsvc.Message
+	keys       []cli.Key // hidden in all output; the first one signs
+	what       string    // a few words for the output
+	signed     bool      // unchanged, with -as-sent
+	fault      fault
 	faultValue string // "5m" of "late 5m"
+	times      int
+	cut        int // the length of a cut body, or -1
+	transport  *http.Transport
 }
 
 func runTrigger(ctx context.Context, c *cli.Call) error {
-	to, err := webAddress(c, "to")
-	if err != nil {
-		return err
-	}
-	if to == nil {
+	if c.Text("to") == "" {
 		return cli.Usagef("-to: not set; want the address of the receiver")
 	}
-	d, err := newDelivery(c, to)
+	d, err := newDelivery(c)
 	if err != nil {
 		return err
 	}
-	if d.transport, err = clientTransport(c); err != nil {
+	d.transport, err = clientTransport(c)
+	if err != nil {
 		return err
 	}
 	if err := d.prepare(c); err != nil {
@@ -102,12 +98,11 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 }
 
 // newDelivery returns the message of the flags. Only -as-sent keeps a signature.
-func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
+func newDelivery(c *cli.Call) (*delivery, error) {
 	d := &delivery{times: 1, cut: -1, signed: c.Bool("as-sent")}
-	if text := c.Text("fault"); text != "" {
-		if err := d.setFault(text); err != nil {
-			return nil, err
-		}
+	name, value, _ := strings.Cut(c.Text("fault"), " ")
+	if i := slices.Index(faultNames(), name); i >= 0 {
+		d.fault, d.faultValue = faults[i], value
 	}
 	fields := []string{"status", "amount", "order-id", "user-data", "set"}
 	extra := slices.IndexFunc(fields, c.Set)
@@ -119,14 +114,14 @@ func newDelivery(c *cli.Call, to *url.URL) (*delivery, error) {
 		return nil, cli.Usagef("-%s: goes with an EVENT only", fields[extra])
 	case d.signed && !replay:
 		return nil, cli.Usagef("-as-sent: goes with -replay only")
-	case d.signed && d.fault.sign != nil:
+	case d.signed && d.fault.signs:
 		return nil, cli.Usagef("-fault: %s needs a new signature, and -as-sent keeps the old one", d.fault.name)
 	}
 	m, err := d.source(c)
 	if err != nil {
 		return nil, err
 	}
-	d.message = newMessage(paymentsvc.KindNotification, http.MethodPost, to, c.Now().Unix(), m.Body)
+	d.message = newMessage(paymentsvc.KindNotification, http.MethodPost, c.Address("to"), c.Now().Unix(), m.Body)
 	for name, values := range m.Header {
 		if d.signed || name != "Timestamp" && name != "Signature" {
 			d.message.Header[name] = values
@@ -144,8 +139,10 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 			d.what = file + " as it was sent"
 		}
 		m, err = readCapture(c, file, capture.Options{})
-		for _, name := range []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
-			m.Header.Del(name) // headers of another connection
+		for _, name := range []string{ // headers of another connection
+			"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		} {
+			m.Header.Del(name)
 		}
 	case c.Set("body"):
 		m.Body, err = c.ReadInput(c.Text("body"), c.Text("body"))
@@ -157,38 +154,125 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	return m, err
 }
 
+// fault is a deliberate fault of a delivery, in the words of [paymentsvctest.ParseNotificationFault].
+type fault struct {
+	name     string
+	accepted string // describes the bad message in the output; "" for a genuine message
+	signs    bool   // needs a new signature
+}
+
+var faults = []fault{
+	{"forged", "a forgery", true},
+	{"unsigned", "a message without a signature", true},
+	{"altered", "a message changed after the signature", true},
+	{"late", "a timestamp in the past", true},
+	{"early", "a timestamp in the future", true},
+	{"cut", "a part of a body", false},
+	{"repeated", "", false},
+	{"old-secret", "", true},
+}
+
+func faultNames() (names []string) {
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// isFault accepts the text of a fault, such as "late" or "late 5m".
+func isFault(text string) error {
+	name, _, _ := strings.Cut(text, " ")
+	if !slices.Contains(faultNames(), name) {
+		return fmt.Errorf("no fault %q%s", cli.Printable(name), cli.NearestOf(name, faultNames()))
+	}
+	if _, err := paymentsvctest.ParseNotificationFault(text); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "paymentsvctest: "))
+	}
+	return nil
+}
+
 // prepare applies the fault and signs.
 func (d *delivery) prepare(c *cli.Call) error {
-	if d.fault.shape != nil {
-		d.fault.shape(d, d.faultValue)
+	if d.fault.accepted != "" {
+		d.what = d.fault.name + " on purpose"
+	}
+	number, err := strconv.Atoi(d.faultValue)
+	switch isNumber := err == nil; d.fault.name {
+	case "late", "early":
+		d.shift()
+	case "cut":
+		d.cut = len(d.message.Body) / 2
+		if isNumber {
+			d.cut = min(number, len(d.message.Body)-1)
+		}
+	case "repeated":
+		d.times = 2
+		if isNumber {
+			d.times = number + 1
+		}
 	}
 	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
 	if d.signed && !hasKeys {
 		return nil // without a key, the response needs no masking
 	}
-	keys, err := c.Keys()
-	if err != nil {
+	d.keys, err = c.Keys()
+	if err != nil || d.signed {
 		return err
-	}
-	d.keys, d.key = keys, keys[0]
-	if d.signed {
-		return nil
-	}
-	if d.fault.old {
-		if len(keys) < 2 {
-			return cli.Usagef("-fault %s: needs -old-secret-file", d.fault.name)
-		}
-		d.key = keys[1]
-	}
-	if d.fault.sign != nil {
-		return d.fault.sign(d)
 	}
 	return d.sign()
 }
 
+// shift shifts the timestamp by the value of the fault, or by an hour.
+func (d *delivery) shift() {
+	by, err := time.ParseDuration(d.faultValue)
+	if err != nil {
+		by = time.Hour
+	}
+	d.what = fmt.Sprintf("%s %s", by, d.what)
+	if d.fault.name == "late" {
+		by = -by
+	}
+	seconds, _ := strconv.ParseInt(d.message.Timestamp, 10, 64) // newMessage wrote it
+	d.message.Timestamp = strconv.FormatInt(seconds+int64(by/time.Second), 10)
+	d.message.Header.Set("Timestamp", d.message.Timestamp)
+}
+
+// sign signs the message as the fault requires.
 func (d *delivery) sign() error {
-	_, err := signMessage(d.key, d.message)
-	return err
+	key := d.keys[0]
+	switch {
+	case d.fault.name == "forged":
+		key.Secret = paymentsvc.Secret(rand.Text())
+	case d.fault.name == "old-secret" && len(d.keys) < 2:
+		return cli.Usagef("-fault %s: needs -old-secret-file", d.fault.name)
+	case d.fault.name == "old-secret":
+		key = d.keys[1]
+	}
+	if err := signMessage(key, d.message); err != nil {
+		return err
+	}
+	switch d.fault.name {
+	case "unsigned":
+		d.message.Header.Del("Signature")
+	case "altered":
+		d.message.Body = altered(d.message.Body)
+		made, err := key.Scheme.Signature(key.Secret, d.message)
+		if err == nil && made == d.message.Header.Get("Signature") {
+			return cli.Usagef("-fault altered: the scheme does not sign the last digit of the body")
+		}
+	}
+	return nil
+}
+
+// altered changes the last digit of a body, because some schemes do not sign white space.
+func altered(body []byte) []byte {
+	changed := bytes.Clone(body)
+	at := bytes.LastIndexAny(changed, "0123456789")
+	if at < 0 {
+		return append(changed, '0')
+	}
+	changed[at] = '0' + (changed[at]-'0'+1)%10
+	return changed
 }
 
 var errCut = errors.New("cut on purpose")
@@ -203,8 +287,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	if d.cut >= 0 {
 		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), brokenReader{})
 	}
-	var dialled dials
-	req, err := http.NewRequestWithContext(dialled.trace(ctx), http.MethodPost, d.message.URL.String(), io.NopCloser(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.message.URL.String(), io.NopCloser(body))
 	if err != nil {
 		return cli.Usagef("-to: the address cannot be requested")
 	}
@@ -222,14 +305,14 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
 	case !errors.Is(err, errCut):
-		if dialled.loopback() {
+		if failed, ok := errors.AsType[*net.OpError](err); ok && isLoopback(failed.Addr) {
 			c.Note("in a container, localhost is the container itself")
 		}
-		return fmt.Errorf("-to: %s", dialled.explain(err))
+		return fmt.Errorf("-to: %s", reason(err))
 	}
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
-	if c.Verbose() {
+	if c.Bool("v") {
 		result.Response = cli.MaskAll(d.keys, string(shown))
 		lines = append(lines, indented(result.Response)...)
 	}
@@ -241,6 +324,11 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 		c.Note("a receiver that rejects everything does so too: see that it accepts a genuine message")
 	}
 	return nil
+}
+
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
 
 // sent is the result of a delivery.

@@ -25,7 +25,8 @@ func careful(t *testing.T, got *[]string, secrets ...paymentsvc.Secret) string {
 	scheme, err := canonical.ParseScheme(testScheme)
 	require.NoError(t, err)
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme: scheme, Secrets: append(secrets, testKey), Tolerance: time.Minute, Now: func() time.Time { return time.Unix(testNow, 0) },
+		Scheme: scheme, Secrets: append(secrets, testKey), Tolerance: time.Minute,
+		Now: func() time.Time { return time.Unix(testNow, 0) },
 	})
 	require.NoError(t, err)
 	server := httptest.NewServer(webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
@@ -39,9 +40,11 @@ func careful(t *testing.T, got *[]string, secrets ...paymentsvc.Secret) string {
 func TestTriggerSendsWhatTheFlagsSay(t *testing.T) {
 	for args, want := range map[string]string{
 		"payment.status_changed -order-id o-1 -amount 10.50": testBody,
-		"refund.status_changed -order-id o -status FAILURE -user-data <a> -set status=7": `{"event":"refund.status_changed","order_id":"o","status":7,` +
+		"refund.status_changed -order-id o -status FAILURE -user-data <a> -set status=7": `{"event":"refund.status_changed` +
+			`","order_id":"o","status":7,` +
 			`"status_description":"FAILURE","status_code":30,"amount":10.00,"user_data":"<a>"}`,
-		"payout.status_changed -set order_id=o -status NEW -set status=0 -set status_code=9 -set amount=1.0": `{"event":"payout.status_changed","order_id":"o",` +
+		"payout.status_changed -set order_id=o -status NEW -set status=0 -set status_code=9 -set amount=1.0": `{"event":"p` +
+			`ayout.status_changed","order_id":"o",` +
 			`"status":0,"status_description":"NEW","status_code":9,"amount":1.0}`,
 		"-body raw.json":   testBody + " \n",
 		"-replay old.http": testBody,
@@ -78,7 +81,8 @@ func TestTriggerFaults(t *testing.T) {
 			assert.Equal(t, f.accepted == "", d.run(append(args, careless.URL)...) == 0, f.name)
 			assert.Equal(t, f.accepted == "", d.object("sent")["ok"], f.name)
 		}
-		for status, rejected := range map[int]bool{200: false, 302: false, 404: false, 429: false, 500: false, 400: true, 401: true} {
+		for status, rejected := range map[int]bool{200: false, 302: false, 404: false, 429: false, 500: false, 400: true,
+			401: true} {
 			result := sent{Status: status}
 			(&delivery{fault: f}).judge(&result)
 			want := rejected
@@ -92,23 +96,27 @@ func TestTriggerFaults(t *testing.T) {
 
 func TestTriggerShowsNoKeyOfTheAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `the old key, a test key, 4111111111111111, destination=79990000000 {"destination":{"phone":"7999"}}`)
+		_, _ = io.WriteString(w, `the old key, a test key, 4111111111111111, destination=79990000000 {"destination":`+
+			`{"phone":"7999"}}`)
 	}))
 	defer server.Close()
 	d := newDesk(t)
 	d.write("old.txt", "the old key")
 	d.write("old.http", signed(t, testBody, "5"))
-	for _, args := range []string{"-replay old.http", "-replay old.http -as-sent", "payment.status_changed -fault old-secret"} {
+	for _, args := range []string{"-replay old.http", "-replay old.http -as-sent",
+		"payment.status_changed -fault old-secret"} {
 		all := append([]string{"trigger", "-v", "-old-secret-file", "old.txt", "-to", server.URL}, strings.Fields(args)...)
 		assert.Zero(t, d.run(all...), d.stderr.String())
-		assert.Contains(t, d.stdout.String(), `<secret>, <secret>, <card number>, destination=<destination> {"destination":"<destination>"}`, args)
+		assert.Contains(t, d.stdout.String(),
+			`<secret>, <secret>, <card number>, destination=<destination> {"destination":"<destination>"}`, args)
 	}
 }
 
 func TestTriggerAsSentKeepsTimestampAndSignature(t *testing.T) {
 	d := newDesk(t)
 	text := signed(t, testBody, "5")
-	d.write("old.http", strings.Replace(text, "\r\n\r\n", "\r\nX-Id: 7\r\nConnection: close\r\nContent-Length: 125\r\n\r\n", 1))
+	d.write("old.http", strings.Replace(text, "\r\n\r\n",
+		"\r\nX-Id: 7\r\nConnection: close\r\nContent-Length: 125\r\n\r\n", 1))
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		assert.Equal(t, testBody, string(body))
@@ -153,31 +161,47 @@ func TestTriggerErrors(t *testing.T) {
 		code int
 		said string
 	}{
-		"trigger -to http://a":                                                                      {2, "want one of EVENT, -body and -replay"},
-		"trigger payment.status_changed":                                                            {2, "-to: not set"},
-		"trigger payment.status_changed -to a":                                                      {2, "-to: want an address"},
-		"trigger payments.status_changed -to http://a":                                              {2, `no event "payments.status_changed"; did you mean "payment.status_changed"?; want one of payment.status_changed, `},
-		"trigger payment.status_changed -to http://a -set amuont=1":                                 {2, `-set: payment.status_changed has no field "amuont"; did you mean "amount"?`},
-		"trigger payment.status_changed -to http://a -set amount":                                   {2, "-set: want NAME=VALUE"},
-		"trigger payment.status_changed -to http://a -set event=x":                                  {2, `has no field "event"`},
-		"trigger payment.status_changed -to http://a -amount 1,5":                                   {2, "paymentsvc trigger: amount: not a decimal number"},
-		"trigger payment.status_changed -to http://a -status SUCCES5":                               {2, `-status: "SUCCES5" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
-		"trigger payment.status_changed -to http://a -fault froged":                                 {2, `-fault: no fault "froged"; did you mean "forged"?; want one of forged, unsigned, `},
-		"trigger payment.status_changed -to http://a -fault old-secret":                             {2, "-fault old-secret: needs -old-secret-file"},
-		"trigger payment.status_changed -to http://a -body x":                                       {2, "want one of EVENT, -body and -replay"},
-		"trigger -to http://a -body x -amount 1":                                                    {2, "-amount: goes with an EVENT only"},
-		"trigger -to http://a -body key.txt -as-sent":                                               {2, "-as-sent: goes with -replay only"},
-		"trigger -to http://a -replay key.txt -as-sent -fault late":                                 {2, "-fault: late needs a new signature, and -as-sent keeps the old one"},
-		"trigger -to http://a -replay key.txt":                                                      {2, "key.txt:1:"},
-		"trigger payment.status_changed -to " + gone.URL:                                            {3, "-to: " + strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
-		"trigger payment.status_changed -fault cut -to " + gone.URL:                                 {3, "refused the connection"},
-		"trigger payment.status_changed -timeout 50ms -to " + hangs.URL:                             {cli.ExitTimeout, "-timeout: 50ms have passed"},
-		"trigger payment.status_changed -to http://a -scheme hex(field('order_id')) -fault altered": {2, "the scheme does not sign the last digit"},
+		"trigger -to http://a": {2,
+			"want one of EVENT, -body and -replay"},
+		"trigger payment.status_changed": {2, "-to: not set"},
+		"trigger payments.status_changed -to http://a": {2,
+			`no event "payments.status_changed"; did you mean "payment.status_changed"?; want one of payment.status_changed, `},
+		"trigger payment.status_changed -to http://a -set amuont=1": {2,
+			`-set: payment.status_changed has no field "amuont"; did you mean "amount"?`},
+		"trigger payment.status_changed -to http://a -set amount": {2,
+			"-set: want NAME=VALUE"},
+		"trigger payment.status_changed -to http://a -set status=x":   {2, "status: not a whole number"},
+		"trigger payment.status_changed -to http://a -set amount=1,5": {2, "amount: not a decimal number"},
+		"trigger payment.status_changed -to http://a -set event=x": {2,
+			`has no field "event"`},
+		"trigger payment.status_changed -to http://a -status SUCCES5": {2,
+			`-status: "SUCCES5" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
+		"trigger payment.status_changed -to http://a -fault old-secret": {2,
+			"-fault old-secret: needs -old-secret-file"},
+		"trigger payment.status_changed -to http://a -body x": {2,
+			"want one of EVENT, -body and -replay"},
+		"trigger -to http://a -body x -amount 1": {2,
+			"-amount: goes with an EVENT only"},
+		"trigger -to http://a -body key.txt -as-sent": {2,
+			"-as-sent: goes with -replay only"},
+		"trigger -to http://a -replay key.txt -as-sent -fault late": {2,
+			"-fault: late needs a new signature, and -as-sent keeps the old one"},
+		"trigger -to http://a -replay key.txt": {2, "key.txt:1:"},
+		"trigger payment.status_changed -to " + gone.URL: {3, "-to: " +
+			strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
+		"trigger payment.status_changed -fault cut -to " +
+			gone.URL: {3, "refused the connection"},
+		"trigger payment.status_changed -timeout 50ms -to " +
+			hangs.URL: {cli.ExitTimeout, "-timeout: 50ms have passed"},
+		"trigger payment.status_changed -to http://a -scheme hex(field('order_id')) -fault altered": {2,
+			"the scheme does not sign the last digit"},
 	} {
 		d := newDesk(t)
 		assert.Equal(t, want.code, d.run(strings.Fields(args)...), "%s: %s", args, &d.stdout)
 		assert.Contains(t, d.stderr.String(), want.said, args)
 		assert.Empty(t, d.stdout.String(), args)
+		note := "note   in a container, localhost is the container itself\n"
+		assert.Equal(t, want.code == 3, strings.Contains(d.stderr.String(), note), args)
 	}
 }
 

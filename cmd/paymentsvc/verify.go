@@ -1,14 +1,23 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
-	"net/url"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
+	"github.com/paymentsvc/paymentsvc/discover"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 func verifyCommand() cli.Command {
@@ -19,8 +28,8 @@ func verifyCommand() cli.Command {
 		MaxArgs: 1,
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance",
 			"timestamp-header", "signature-header"),
-			cli.Flag{Name: "kind", Value: "KIND", Usage: "request or notification (default: a body with an event is a notification)"},
-			cli.Flag{Name: "entry", Kind: cli.Int, Value: "N", Usage: "which message of a HAR file or a list", LineOnly: true},
+			kindFlag("request or notification (default: a body with an event is a notification)"),
+			cli.NewFlag("entry", cli.Int, "N", "which message of a HAR file or a list").Checked(cli.AtLeast(1)).OnLine(),
 		),
 		Notes: "FILE is a captured message in one of the forms of discover.\n" +
 			"Exit code 1 means that the message is not valid.",
@@ -48,10 +57,7 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if !compressed {
 		plain = m.Body
 	}
-	kind, err := kindOf(c, plain)
-	if err != nil {
-		return err
-	}
+	kind := kindOf(c, plain)
 	v, err := newVerifier(c, kind)
 	if err != nil {
 		return err
@@ -76,26 +82,214 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	return nil
 }
 
-// readCapture reads the signed message of a file, and adds notes about possible losses.
-func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, error) {
-	data, err := c.ReadInput(file, file)
+// verifier verifies messages of one kind with a Webhook of the SDK for each accepted secret.
+type verifier struct {
+	kind      paymentsvc.MessageKind
+	keys      []cli.Key
+	webhooks  []*paymentsvc.Webhook
+	explainer *discover.Explainer
+	now       func() time.Time
+	timestamp string // the names of the two headers
+	signature string
+}
+
+func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
+	tolerance, err := c.Tolerance()
 	if err != nil {
-		return capture.Message{}, err
+		return nil, err
 	}
-	o.Open = func(name string) ([]byte, error) { return c.ReadInput(name, name) }
-	name := file
-	if file == "-" {
-		name = "standard input"
-	}
-	m, err := capture.Read(data, name, o)
+	v := &verifier{kind: kind, now: c.Now, timestamp: c.Text("timestamp-header"), signature: c.Text("signature-header")}
+	v.keys, err = c.Keys()
 	if err != nil {
-		return capture.Message{}, cli.Usagef("%w", err)
+		return nil, err
 	}
-	for _, note := range m.Notes {
-		c.Note("%s: %s", m.Source, note)
+	for _, key := range v.keys {
+		scheme := key.Scheme
+		scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
+			message := *m
+			message.Kind = kind // a Webhook sets the kind of notifications
+			return key.Scheme.Canonical(dst, &message)
+		}
+		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+			Scheme: scheme, Secrets: []paymentsvc.Secret{key.Secret}, SecretEndsInLineBreak: true,
+			Tolerance: tolerance, MaxBodyBytes: maxMessage, Now: c.Now,
+		})
+		if err != nil {
+			return nil, cli.Usagef("%w", err)
+		}
+		v.webhooks = append(v.webhooks, webhook)
 	}
-	if m.URL == nil {
-		m.URL = &url.URL{}
+	v.explainer = &discover.Explainer{Scheme: v.keys[0].Scheme, Secret: v.keys[0].Secret, Text: v.keys[0].Text}
+	return v, nil
+}
+
+// verdict is the result of a verification. Its texts contain no secret, card number or destination.
+type verdict struct {
+	Valid          bool   `json:"valid"`
+	SignatureValid bool   `json:"signature_valid"`
+	Reason         string `json:"reason"`
+	Message        string `json:"message"`
+	OldSecret      bool   `json:"old_secret"`
+	Decompressed   bool   `json:"decompressed"` // the signature covers the decompressed body
+	Age            *int64 `json:"age_seconds"`
+	summary
+	Difference *difference `json:"difference"`
+}
+
+type difference struct {
+	Offset   int    `json:"offset"`
+	Signed   string `json:"signed"`
+	Expected string `json:"expected"`
+}
+
+// verify checks a message. r.URL is its address. It ignores r.Body. For a compressed body with a wrong signature, it
+// also checks the decompressed body.
+func (v *verifier) verify(r *http.Request, body []byte) verdict {
+	result := v.verifyBody(r, body)
+	plain, compressed := capture.Decompressed(r.Header, body, maxMessage)
+	if !compressed || result.Reason == "body_too_large" {
+		return result
 	}
-	return m, nil
+	if result.SignatureValid {
+		result.Message += compressedNote
+		return result
+	}
+	if other := v.verifyBody(r, plain); other.SignatureValid {
+		other.Decompressed = true
+		return other
+	}
+	return result
+}
+
+const compressedNote = ": the signature covers the received, compressed body"
+
+func (v *verifier) verifyBody(r *http.Request, body []byte) verdict {
+	named := v.named(r, body)
+	result := verdict{summary: summaryOf(body)}
+	if seconds, err := strconv.ParseInt(named.Header.Get("Timestamp"), 10, 64); err == nil {
+		age := v.now().Unix() - seconds
+		result.Age = &age
+	}
+	var err error
+	for i, webhook := range v.webhooks {
+		named.Body = io.NopCloser(bytes.NewReader(body))
+		_, err = webhook.ParseRequest(named)
+		if !errors.Is(err, paymentsvc.ErrSignatureMismatch) {
+			result.OldSecret = v.keys[i].Old
+			break
+		}
+	}
+	if v.kind == paymentsvc.KindRequest && errors.Is(err, paymentsvc.ErrMalformedNotification) {
+		err = nil // a request with a correct signature is not a notification
+	}
+	result.decide(err)
+	if errors.Is(err, paymentsvc.ErrSignatureMismatch) {
+		v.explain(&result, named, body)
+	}
+	return result
+}
+
+// named returns r with the header names of the interface document.
+func (v *verifier) named(r *http.Request, body []byte) *http.Request {
+	named := r.Clone(r.Context())
+	for name, from := range map[string]string{"Timestamp": v.timestamp, "Signature": v.signature} {
+		if !strings.EqualFold(name, from) {
+			named.Header[name] = r.Header.Values(from)
+		}
+	}
+	named.ContentLength = int64(len(body))
+	return named
+}
+
+func (d *verdict) decide(err error) {
+	if err == nil {
+		d.Valid, d.SignatureValid = true, true
+		return
+	}
+	d.Message = strings.TrimPrefix(strings.TrimPrefix(err.Error(), "paymentsvc: "), "notification: ")
+	for _, known := range []struct {
+		err       error
+		reason    string
+		signature bool
+	}{
+		{paymentsvc.ErrMissingHeader, "missing_header", false},
+		{paymentsvc.ErrMalformedHeader, "malformed_header", false},
+		{paymentsvc.ErrEmptyBody, "empty_body", false},
+		{paymentsvc.ErrBodyTooLarge, "body_too_large", false},
+		{paymentsvc.ErrSignatureMismatch, "signature_mismatch", false},
+		{paymentsvc.ErrTimestampTooOld, "timestamp_too_old", true},
+		{paymentsvc.ErrTimestampTooNew, "timestamp_too_new", true},
+		{paymentsvc.ErrMalformedNotification, "malformed_notification", true},
+	} {
+		if errors.Is(err, known.err) {
+			d.Reason, d.SignatureValid = known.reason, known.signature
+			return
+		}
+	}
+	d.Reason = "scheme" // without a canonical string for this message
+}
+
+// explain describes the mistake behind a wrong signature.
+func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
+	address := *r.URL
+	address.Host = cmp.Or(address.Host, r.Host)
+	key := v.keys[0]
+	message := &paymentsvc.Message{
+		Kind: v.kind, Method: r.Method, URL: &address, Header: r.Header,
+		Timestamp: r.Header.Get("Timestamp"), Body: body,
+	}
+	mistake := v.explainer.Explain(message, r.Header.Get("Signature"))
+	d.Message = cli.MaskAll(v.keys, mistake.Text)
+	if mistake.Message == nil {
+		return
+	}
+	if !bytes.Equal(mistake.Message.Body, body) {
+		d.Message += ": the body was rewritten on its way here, or before it was signed"
+	}
+	expected, _ := key.Scheme.Canonical(nil, message) // Explain has made it
+	at := paymentsvctest.NewDifference(mistake.Canonical, expected, message.Timestamp)
+	if at == nil || key.Shown.Canonical == nil {
+		return
+	}
+	// The canonical string may contain the secret in any form, so the texts come from the scheme with a placeholder.
+	signed, _ := key.Shown.Canonical(nil, mistake.Message)
+	expected, _ = key.Shown.Canonical(nil, message)
+	if shown := paymentsvctest.NewDifference(signed, expected, message.Timestamp, "<secret>"); shown != nil {
+		d.Difference = &difference{at.Offset, cli.MaskAll(v.keys, shown.Signed), cli.MaskAll(v.keys, shown.Expected)}
+	}
+}
+
+// lines returns the verdict as text.
+func (d *verdict) lines() []string {
+	if d.Valid {
+		line := "valid  " + d.String()
+		if d.OldSecret {
+			line += ", with the old secret"
+		}
+		if d.Age != nil {
+			line += ", signed " + ageText(*d.Age)
+		}
+		if d.Decompressed {
+			line += ", over the decompressed body"
+		}
+		return []string{line}
+	}
+	lines := []string{"wrong  " + d.Message}
+	if d.Difference != nil {
+		lines = append(lines,
+			"       signed    '"+d.Difference.Signed+"'",
+			fmt.Sprintf("       expected  '%s'  first difference at byte %d", d.Difference.Expected, d.Difference.Offset))
+	}
+	return lines
+}
+
+func ageText(seconds int64) string {
+	age, direction := seconds, " ago"
+	if seconds < 0 {
+		age, direction = -seconds, " ahead of the clock"
+	}
+	if days := age / (24 * 60 * 60); days > 1 {
+		return strconv.FormatInt(days, 10) + " days" + direction
+	}
+	return (time.Duration(age) * time.Second).String() + direction
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/paymentsvc/paymentsvc/durable"
 )
@@ -25,7 +27,7 @@ type action struct {
 	by     string
 }
 
-func (p *page) readAction(r *http.Request) (a action, bad string, err error) {
+func (p *page) readAction(r *http.Request) (a action, err error) {
 	a = action{filter: filterOf(r), by: by(r)}
 	back := query(a.filter)
 	if isByLine(r) {
@@ -34,33 +36,37 @@ func (p *page) readAction(r *http.Request) (a action, bad string, err error) {
 	a.back = p.location("/rows", back)
 	narrow := a.filter
 	narrow.Kind, narrow.OldestFirst = "", false
-	all := false
-	switch r.PostFormValue("scope") {
+	scope := r.PostFormValue("scope")
+	switch scope {
 	case "all":
-		if all = true; len(query(narrow)) == 0 {
-			return a, "Choose a state, an error code, an age or a file first, because the filter selects every row.", nil
+		if len(query(narrow)) == 0 {
+			return a, rejection("Choose a state, an error code, an age or a file first, because the filter selects every row.")
 		}
 	case "list":
 		a.filter = durable.Filter{Held: a.filter.Held}
-		if a.filter.UserData, bad, err = p.listed(r.Context(), r.PostFormValue("list")); bad != "" || err != nil {
-			return a, bad, err
+		a.filter.UserData, err = p.listed(r.Context(), r.PostFormValue("list"))
+		if err != nil {
+			return a, err
 		}
 	default:
-		if a.filter.UserData = r.PostForm["user_data"]; len(a.filter.UserData) == 0 {
-			return a, "Select rows first.", nil
+		a.filter.UserData = r.PostForm["user_data"]
+		if len(a.filter.UserData) == 0 {
+			return a, rejection("Select rows first.")
 		}
 	}
-	if a.fields = query(a.filter); all {
+	a.fields = query(a.filter)
+	if scope == "all" {
 		a.fields.Set("scope", "all")
 	} else {
 		a.fields["user_data"] = a.filter.UserData
 	}
 	var known bool
-	if a.choice, known = find(bulkChoices(a.filter), durable.DecisionKind(r.PostFormValue("decision"))); !known {
-		return a, "Choose what to do.", nil
+	a.choice, known = find(bulkChoices(a.filter), durable.DecisionKind(r.PostFormValue("decision")))
+	if !known {
+		return a, rejection("Choose what to do.")
 	}
 	a.fields.Set("decision", string(a.choice.Kind))
-	return a, "", nil
+	return a, nil
 }
 
 // fits reports whether the action changes a row.
@@ -82,21 +88,15 @@ type bulkView struct {
 }
 
 // bulk shows a preview of an action. It applies the action after a confirmation, if the preview is still true.
-func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
+func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
-	a, bad, err := p.readAction(r)
+	a, err := p.readAction(r)
 	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	if bad != "" {
-		p.reject(w, r, bad)
-		return
+		return err
 	}
 	chosen, err := p.choose(ctx, a)
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
 	v := bulkView{
 		Choice: a.choice, Fields: a.fields, Back: a.back, N: len(chosen.rows), Sum: chosen.sum, Seen: chosen.hash,
@@ -108,51 +108,59 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) {
 			status, v.Bad = http.StatusConflict,
 				"The rows have changed meanwhile, so the decision was not applied. These are the rows now."
 		case a.choice.Sure != "" && r.PostFormValue("sure") != "yes":
-			status, v.Bad = http.StatusUnprocessableEntity, "Confirm the statement of the service first."
+			status, v.Bad = http.StatusUnprocessableEntity, unconfirmed
 		default:
-			p.apply(w, r, a, chosen.rows)
-			return
+			return p.apply(w, r, a, chosen)
 		}
 	}
-	if v.Rows, _, v.Listed, err = p.byLine(ctx, a.filter, a.fits, "", maxListed); err == nil {
-		v.frame, err = p.frame(r, "Review the changes", "")
+	v.Rows, _, err = p.byLine(ctx, a.filter, a.fits, "", maxListed)
+	v.Listed = err == nil
+	if !v.Listed && !errors.Is(err, errTooManyRows) {
+		return err
 	}
+	v.frame, err = p.frame(r, "Review the changes", "")
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
-	p.views.show(w, status, "bulk.html", v)
+	p.show(w, status, "bulk", v)
+	return nil
 }
 
-func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, rows []durable.Decision) {
-	n, err := p.do(r.Context(), a, rows)
+func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, chosen selection) error {
+	n, err := p.do(r.Context(), a, chosen)
 	if err != nil {
 		p.Log.Error("ops: not all decided", "decision", a.choice.Kind, "by", a.by, "rows", n, "err", err)
 		if n == 0 {
-			p.fail(w, r, err)
-			return
+			return err
 		}
-		p.views.show(w, http.StatusServiceUnavailable, "message.html", message{frame{Title: "Not all decided", Who: by(r)},
+		p.show(w, http.StatusServiceUnavailable, "message", message{frame{Title: "Not all decided", Who: by(r)},
 			"Rows decided before the error: " + strconv.Itoa(n) + ". Look at the rows again, and decide the others."})
-		return
+		return nil
 	}
 	p.Log.Info("ops: decided", "decision", a.choice.Kind, "by", a.by, "rows", n)
 	done := query(a.filter)
 	done.Set("done", string(a.choice.Kind))
 	done.Set("n", strconv.Itoa(n))
 	http.Redirect(w, r, p.location("/rows", done), http.StatusSeeOther)
+	return nil
 }
 
-// selection has the rows of an action. Its hash is another one after a change of a row, even if the number and the sum
-// of the rows are the same. So an old confirmation cannot apply to later rows, or to a row sent meanwhile.
+// selection has the rows of an action. Its hash changes with each row, even if the number and the sum stay the same. An
+// old confirmation then fails for later rows, for a row sent meanwhile, and after another hold.
 type selection struct {
-	rows []durable.Decision
-	sum  string
-	hash string
+	rows       []durable.Decision
+	sum        string
+	hash       string
+	generation int64 // of holds
 }
 
 func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
+	status, err := p.store.Status(ctx)
+	if err != nil {
+		return s, err
+	}
 	total, scale, hash := new(big.Rat), 0, sha256.New()
+	_, _ = fmt.Fprintf(hash, "%d\n", status.Generation)
 	for row, err := range p.store.Rows(ctx, a.filter) {
 		if err != nil {
 			return s, err
@@ -168,26 +176,40 @@ func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
 		_, decimals, _ := strings.Cut(row.Amount.String(), ".")
 		scale = max(scale, len(decimals))
 	}
-	s.sum, s.hash = total.FloatString(scale), hex.EncodeToString(hash.Sum(nil))
+	s.sum, s.hash, s.generation = total.FloatString(scale), hex.EncodeToString(hash.Sum(nil)), status.Generation
 	return s, nil
 }
 
-// do applies an action to its rows, and returns their number. It leaves out rows with a change since the selection.
-func (p *page) do(ctx context.Context, a action, rows []durable.Decision) (n int, err error) {
-	if a.choice.Kind == release {
-		for part := range slices.Chunk(rows, maxListed) {
-			f := durable.Filter{Held: true}
-			for _, row := range part {
-				f.UserData = append(f.UserData, row.UserData)
-			}
-			released, err := p.store.Release(ctx, a.by, f)
-			if n += released; err != nil {
-				return n, err
-			}
+// release releases the rows of a selection, and returns their number. It stops at another hold, because the rows were
+// not compared after the restore before that hold.
+func (p *page) release(ctx context.Context, by string, chosen selection) (n int, err error) {
+	for part := range slices.Chunk(chosen.rows, maxListed) {
+		status, err := p.store.Status(ctx)
+		if err != nil {
+			return n, err
 		}
-		return n, nil
+		if status.Generation != chosen.generation {
+			return n, rejection("Payouts are held again. Compare them again before you release them.")
+		}
+		f := durable.Filter{Held: true}
+		for _, row := range part {
+			f.UserData = append(f.UserData, row.UserData)
+		}
+		released, err := p.store.Release(ctx, by, f)
+		n += released
+		if err != nil {
+			return n, err
+		}
 	}
-	for _, row := range rows {
+	return n, nil
+}
+
+// do applies an action to its rows, and returns their number. It leaves out rows with a change since the selection.
+func (p *page) do(ctx context.Context, a action, chosen selection) (n int, err error) {
+	if a.choice.Kind == release {
+		return p.release(ctx, a.by, chosen)
+	}
+	for _, row := range chosen.rows {
 		switch err := p.store.Decide(ctx, row); {
 		case err == nil:
 			n++
@@ -199,71 +221,99 @@ func (p *page) do(ctx context.Context, a action, rows []durable.Decision) (n int
 	return n, nil
 }
 
-// bulkNote returns the effect of an action, for the page after its redirect.
+// bulkNote returns the effect of an action on the page after it.
 func bulkNote(r *http.Request) string {
-	c, known := find(bulkChoices(durable.Filter{Held: true}), durable.DecisionKind(r.FormValue("done")))
+	done := effect(r, bulkChoices(durable.Filter{Held: true}))
 	n, err := strconv.Atoi(r.FormValue("n"))
-	if !known || err != nil {
+	if done == "" || err != nil {
 		return ""
 	}
-	return c.Effect + " Rows: " + strconv.Itoa(n) + "."
+	return done + " Rows: " + strconv.Itoa(n) + "."
 }
 
-// control pauses and resumes, and holds payouts.
-func (p *page) control(w http.ResponseWriter, r *http.Request) {
-	ctx, name, reason := r.Context(), by(r), strings.TrimSpace(r.PostFormValue("reason"))
-	do := r.PostFormValue("do")
-	if reason == "" && (do == "pause" || do == "hold") {
-		p.reject(w, r, "Enter a reason for the other operators.")
-		return
+const (
+	// maxListed is the maximum number of user_data in a form. The form of the confirmation contains them again, within
+	// maxForm.
+	maxListed = 1000
+	// maxSorted is the maximum number of rows that a page reads and sorts by line.
+	maxSorted = 5_000
+)
+
+const errTooManyRows = rejection("Narrow the filter first, because a page sorts at most 5000 rows by line.")
+
+// listed returns the user_data of a list, each once. White space, commas and semicolons separate them. It rejects a
+// list with an unknown user_data, without repeating an entry, because a list may contain a card number by mistake.
+func (p *page) listed(ctx context.Context, text string) (list []string, err error) {
+	entries := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || c == ',' || c == ';' })
+	place := map[string]int{}
+	for i, entry := range entries {
+		if _, twice := place[entry]; twice {
+			continue
+		}
+		place[entry] = i + 1
+		list = append(list, entry)
 	}
-	if do == "resume" || do == "end-hold" {
-		status, err := p.store.Status(ctx)
+	switch {
+	case len(list) == 0:
+		return nil, rejection("Enter the user_data of the rows first.")
+	case len(list) > maxListed:
+		return nil, rejection(fmt.Sprintf("The list has %d user_data, want at most %d.", len(list), maxListed))
+	}
+	for row, err := range p.store.Rows(ctx, durable.Filter{UserData: list}) {
 		if err != nil {
-			p.fail(w, r, err)
-			return
+			return nil, err
 		}
-		if r.PostFormValue("seen") != control(status) {
-			p.reject(w, r, "The pause or the hold has changed meanwhile, so it was not ended. Look at its reason first.")
-			return
-		}
+		delete(place, row.UserData)
 	}
-	if do == "end-hold" && r.PostFormValue("sure") != "yes" {
-		p.reject(w, r, "Confirm first that all payouts since the backup are imported or queued again.")
-		return
+	if len(place) == 0 {
+		return list, nil
 	}
-	var err error
-	switch do {
-	case "pause":
-		err = p.store.Pause(ctx, name, reason)
-	case "resume":
-		err = p.store.Resume(ctx, name)
-	case "hold":
-		_, err = p.store.HoldPayouts(ctx, name, reason)
-	case "end-hold":
-		err = p.store.EndHold(ctx, name)
-	default:
-		p.reject(w, r, "Choose what to do.")
-		return
+	first := len(entries)
+	for _, n := range place {
+		first = min(first, n)
 	}
-	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	p.Log.Info("ops: control", "do", do, "by", name)
-	http.Redirect(w, r, p.location("/", nil), http.StatusSeeOther)
+	return nil, rejection(fmt.Sprintf(
+		"%d entries of the list are not the user_data of a row. The first of them is entry %d.", len(place), first))
 }
 
-// control returns a text that differs between two holds and between two pauses, so that the form of an earlier pause or
-// hold cannot end a later one.
-func control(s durable.Status) string { return fmt.Sprintf("%d %q %q", s.Generation, s.By, s.Reason) }
-
-// reject shows the error of a form.
-func (p *page) reject(w http.ResponseWriter, r *http.Request, text string) {
-	f, err := p.frame(r, "Not applied", "")
-	if err != nil {
-		p.fail(w, r, err)
-		return
+// byLine returns up to n rows that f selects and the function fits accepts, in the order of their files and lines. The
+// list continues after the place of a row, "" for the beginning. more reports that other rows follow. If f selects more
+// rows than maxSorted, the error is errTooManyRows.
+func (p *page) byLine(
+	ctx context.Context, f durable.Filter, fits func(durable.Row) bool, after string, n int,
+) (rows []durable.Row, more bool, err error) {
+	read := 0
+	for row, err := range p.store.Rows(ctx, f) {
+		if err != nil {
+			return nil, false, err
+		}
+		read++
+		if read > maxSorted {
+			return nil, false, errTooManyRows
+		}
+		if fits(row) && linePlace(row) > after {
+			rows = append(rows, row)
+		}
+		if len(rows) > 2*n+1 {
+			rows = firstByLine(rows, n+1)
+		}
 	}
-	p.views.show(w, http.StatusUnprocessableEntity, "message.html", message{f, text})
+	rows = firstByLine(rows, n+1)
+	if len(rows) > n {
+		return rows[:n], true, nil
+	}
+	return rows, false, nil
+}
+
+// firstByLine sorts rows by their places, and returns the first n.
+func firstByLine(rows []durable.Row, n int) []durable.Row {
+	slices.SortFunc(rows, func(a, b durable.Row) int { return cmp.Compare(linePlace(a), linePlace(b)) })
+	return rows[:min(n, len(rows))]
+}
+
+// linePlace returns a text for a comparison by file, line and user_data. The number of digits precedes a line, because
+// texts sort 10 before 9.
+func linePlace(row durable.Row) string {
+	line := strconv.FormatInt(row.Line, 10)
+	return fmt.Sprintf("%s %02d%s %s", row.Batch, len(line), line, row.UserData)
 }

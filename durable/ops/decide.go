@@ -1,9 +1,13 @@
 package ops
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,40 +28,39 @@ type choice struct {
 	Risky   bool
 }
 
-func choices() []choice {
-	return []choice{
-		{
-			Kind: durable.DecidePoll, Title: "Poll the service now", Effect: "The service is polled now.", Button: "Poll now",
-		},
-		{
-			Kind: durable.DecideFound, Title: "The service has it, under an order_id", OrderID: "required",
-			Effect: "It is pending, until its notification arrives.", Button: "Wait for the notification",
-		},
-		{
-			Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional",
-			Sure:   "The service has confirmed that it was paid.",
-			Effect: "It is marked as succeeded.", Button: "Mark as succeeded",
-		},
-		{
-			Kind: durable.DecideUnpaid, Title: "It was not paid and will not be",
-			Sure:   "The service has confirmed that it was not paid.",
-			Effect: "It is marked as failed. Nothing is sent.", Button: "Mark as failed",
-		},
-		{
-			Kind: durable.DecideResend, Title: "The service does not have it: send it again", Risky: true,
-			Sure:   "The service has confirmed that it does not have this user_data. Otherwise this may pay twice.",
-			Effect: "It is sent again, with the same user_data.", Button: "Send again",
-		},
-		{
-			Kind: durable.DecideAcknowledge, Title: "Reviewed: leave it as it is", Button: "Mark as reviewed",
-			Effect: "It keeps its state, and its review is done.",
-		},
-	}
+// choices are the decisions about a row.
+var choices = []choice{
+	{
+		Kind: durable.DecidePoll, Title: "Poll the service now", Effect: "The service is polled now.", Button: "Poll now",
+	},
+	{
+		Kind: durable.DecideFound, Title: "The service has it, under an order_id", OrderID: "required",
+		Effect: "It is pending, until its notification arrives.", Button: "Wait for the notification",
+	},
+	{
+		Kind: durable.DecidePaid, Title: "It was paid", OrderID: "optional",
+		Sure:   "The service has confirmed that it was paid.",
+		Effect: "It is marked as succeeded.", Button: "Mark as succeeded",
+	},
+	{
+		Kind: durable.DecideUnpaid, Title: "It was not paid and will not be",
+		Sure:   "The service has confirmed that it was not paid.",
+		Effect: "It is marked as failed. Nothing is sent.", Button: "Mark as failed",
+	},
+	{
+		Kind: durable.DecideResend, Title: "The service does not have it: send it again", Risky: true,
+		Sure:   "The service has confirmed that it does not have this user_data. Otherwise this may pay twice.",
+		Effect: "It is sent again, with the same user_data.", Button: "Send again",
+	},
+	{
+		Kind: durable.DecideAcknowledge, Title: "Reviewed: leave it as it is", Button: "Mark as reviewed",
+		Effect: "It keeps its state, and its review is done.",
+	},
 }
 
 // bulkChoices returns the actions on many rows. They have no order_id, because an order_id belongs to one row.
 func bulkChoices(f durable.Filter) (list []choice) {
-	for _, c := range choices() {
+	for _, c := range choices {
 		if c.OrderID != "required" {
 			list = append(list, c)
 		}
@@ -72,22 +75,30 @@ func bulkChoices(f durable.Filter) (list []choice) {
 	return list
 }
 
+// effect returns the effect of the form before this page. It ignores a link of a foreign site, because the form may not
+// have been sent.
+func effect(r *http.Request, list []choice) string {
+	c, _ := find(list, durable.DecisionKind(r.FormValue("done")))
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return ""
+	}
+	return c.Effect
+}
+
 // decide applies the form of a row's page. The form contains the row's version, as the operator saw it.
-func (p *page) decide(w http.ResponseWriter, r *http.Request) {
+func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 	d := durable.Decision{
 		Kind: durable.DecisionKind(r.PostFormValue("decision")), UserData: r.PathValue("user_data"),
 		OrderID: strings.TrimSpace(r.PostFormValue("order_id")), By: by(r),
 	}
 	version, err := strconv.ParseInt(r.PostFormValue("version"), 10, 64)
 	d.Version = version
-	c, known := find(choices(), d.Kind)
+	c, known := find(choices, d.Kind)
 	switch {
 	case err != nil || !known:
-		p.showRow(w, r, http.StatusUnprocessableEntity, "", "The form is not complete.")
-		return
+		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{Bad: "The form is not complete."})
 	case c.Sure != "" && r.PostFormValue("sure") != "yes":
-		p.showRow(w, r, http.StatusUnprocessableEntity, "", "Confirm the statement of the service first.")
-		return
+		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{Bad: unconfirmed})
 	}
 	err = p.store.Decide(r.Context(), d)
 	log := p.Log.With("user_data", d.UserData, "decision", d.Kind, "by", d.By)
@@ -96,24 +107,70 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) {
 		log.Info("ops: decided")
 		done := p.location("/row/"+url.PathEscape(d.UserData), url.Values{"done": {string(d.Kind)}})
 		http.Redirect(w, r, done, http.StatusSeeOther)
+		return nil
 	case errors.Is(err, durable.ErrChanged), errors.Is(err, durable.ErrUndecidable):
-		p.showRow(w, r, http.StatusConflict, "",
-			"The row has changed meanwhile, or its last request may still arrive in the next minutes. "+
-				"So the decision was not applied. This is its state now.")
+		return p.showRow(w, r, http.StatusConflict, rowView{
+			Bad: "The row has changed meanwhile, or its last request may still arrive in the next minutes. " +
+				"So the decision was not applied. This is its state now."})
 	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
-		p.showRow(w, r, http.StatusUnprocessableEntity, "",
-			"The order_id is missing, belongs to another row, or differs from the known order_id.")
-	default:
-		log.Error("ops: not decided", "err", err)
-		p.fail(w, r, err)
+		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{
+			Bad: "The order_id is missing, belongs to another row, or differs from the known order_id."})
 	}
+	log.Error("ops: not decided", "err", err)
+	return err
 }
 
+const unconfirmed = "Confirm the statement of the service first."
+
 func find(list []choice, kind durable.DecisionKind) (choice, bool) {
-	for _, c := range list {
-		if c.Kind == kind {
-			return c, true
-		}
+	i := slices.IndexFunc(list, func(c choice) bool { return c.Kind == kind })
+	if i < 0 {
+		return choice{}, false
 	}
-	return choice{}, false
+	return list[i], true
+}
+
+// control pauses and resumes, and holds payouts.
+func (p *page) control(w http.ResponseWriter, r *http.Request) error {
+	ctx, name, reason := r.Context(), by(r), strings.TrimSpace(r.PostFormValue("reason"))
+	do := r.PostFormValue("do")
+	status, err := p.store.Status(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case reason == "" && (do == "pause" || do == "hold"):
+		return rejection("Enter a reason for the other operators.")
+	case do == "pause" && status.Paused && status.Until.IsZero(), do == "hold" && status.Hold:
+		return rejection("The pause or the hold exists already, and keeps its reason.")
+	case (do == "resume" || do == "end-hold") && r.PostFormValue("seen") != control(status):
+		return rejection("The pause or the hold has changed meanwhile, so it was not ended. Look at its reason first.")
+	case do == "end-hold" && r.PostFormValue("sure") != "yes":
+		return rejection("Confirm first that all payouts since the backup are imported or queued again.")
+	}
+	switch do {
+	case "pause":
+		err = p.store.Pause(ctx, name, reason)
+	case "resume":
+		err = p.store.Resume(ctx, name)
+	case "hold":
+		_, err = p.store.HoldPayouts(ctx, name, reason)
+	case "end-hold":
+		err = p.store.EndHold(ctx, name)
+	default:
+		return rejection("Choose what to do.")
+	}
+	if err != nil {
+		return err
+	}
+	p.Log.Info("ops: control", "do", do, "by", name)
+	http.Redirect(w, r, p.location("/", nil), http.StatusSeeOther)
+	return nil
+}
+
+// control returns a hash that differs between two holds and between two pauses. So the form of an earlier pause or hold
+// cannot end a later pause or hold.
+func control(s durable.Status) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", s.Generation, s.By, s.Reason))
+	return hex.EncodeToString(sum[:])
 }

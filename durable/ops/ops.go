@@ -1,13 +1,16 @@
 // Package ops serves a web page for the operators of a [durable.Store]. The page lists payments and payouts with their
-// states and ages, and the rows in need of review. Operators use it to decide, pause, hold and release. The page contains
-// no script, and loads its files only from its own address.
+// states and ages, and the rows in need of review. Operators use it to decide, pause, hold and release. The page has no
+// script, and loads its files only from its own address. It shows only the end of a card number in a text, except in a
+// user_data or order_id.
 //
 // The page has no password. Serve it on a separate address behind your login, and set Config.Login.
 package ops
 
 import (
 	"context"
+	"embed"
 	"errors"
+	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -45,12 +48,18 @@ const (
 	noLogin     = "no login"
 )
 
+//go:embed pages.html style.css
+var files embed.FS // an embedded file needs a variable of the package
+
 type page struct {
 	Config
 	store   *durable.Store
 	balance *balance
-	views   *views
+	pages   *template.Template
 }
+
+// handler shows a page or applies a form. [page.fail] shows its error.
+type handler func(w http.ResponseWriter, r *http.Request) error
 
 // New returns the page's handler, for all paths below c.Path.
 func New(store *durable.Store, c Config) http.Handler {
@@ -61,9 +70,10 @@ func New(store *durable.Store, c Config) http.Handler {
 		c.Balance = store.Balance
 	}
 	c.Path = strings.TrimRight(c.Path, "/")
-	p := &page{Config: c, store: store, balance: &balance{ask: c.Balance, log: c.Log}, views: newViews(c)}
+	p := &page{Config: c, store: store, balance: &balance{ask: c.Balance, log: c.Log}}
+	p.pages = template.Must(template.New("").Funcs(p.functions()).ParseFS(files, "pages.html"))
 	mux := http.NewServeMux()
-	for pattern, handler := range map[string]http.HandlerFunc{
+	for pattern, handle := range map[string]handler{
 		"GET /{$}":              p.overview,
 		"GET /rows":             p.rows,
 		"GET /find":             p.find,
@@ -75,10 +85,15 @@ func New(store *durable.Store, c Config) http.Handler {
 		"POST /bulk":            p.bulk,
 		"POST /control":         p.control,
 	} {
-		mux.Handle(pattern, p.known(handler))
+		mux.Handle(pattern, p.known(handle))
 	}
-	mux.HandleFunc("GET /style.css", asset("style.css"))
-	mux.HandleFunc("GET /favicon.ico", asset("icon.svg"))
+	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=3600")
+		http.ServeFileFS(w, r, files, "style.css")
+	})
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	})
 	protected := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(onlyText(mux), maxForm))
 	return http.StripPrefix(c.Path, secure(OnlyHosts(c.Hosts, protected)))
 }
@@ -87,21 +102,26 @@ func New(store *durable.Store, c Config) http.Handler {
 type operator struct{}
 
 // known rejects requests without a login, and forms without a name.
-func (p *page) known(next http.HandlerFunc) http.Handler {
+func (p *page) known(handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := noLogin
 		if p.Login != nil {
 			var ok bool
-			if name, ok = p.Login(r); !ok {
+			name, ok = p.Login(r)
+			if !ok {
 				http.Error(w, "the login does not let you in", http.StatusForbidden)
 				return
 			}
 		}
+		name = strings.TrimSpace(name)
 		if r.Method == http.MethodPost && name == "" {
 			http.Error(w, "the login has no name for you, and a decision needs a name", http.StatusForbidden)
 			return
 		}
-		next(w, r.WithContext(context.WithValue(r.Context(), operator{}, name)))
+		r = r.WithContext(context.WithValue(r.Context(), operator{}, name))
+		if err := handle(w, r); err != nil {
+			p.fail(w, r, err)
+		}
 	})
 }
 
@@ -125,11 +145,13 @@ func secure(next http.Handler) http.Handler {
 	})
 }
 
-// onlyText rejects NUL and invalid UTF-8, because PostgreSQL cannot store them.
+// onlyText rejects NUL and invalid UTF-8, because PostgreSQL cannot store them. It rejects multipart forms too, because
+// ParseForm does not read them.
 func onlyText(next http.Handler) http.Handler {
 	isText := func(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		bad := !isText(r.URL.Path) || r.ParseForm() != nil
+		_, notMultipart := r.MultipartReader()
+		bad := notMultipart == nil || !isText(r.URL.Path) || r.ParseForm() != nil
 		for _, values := range r.Form {
 			bad = bad || slices.ContainsFunc(values, func(s string) bool { return !isText(s) })
 		}
@@ -159,16 +181,30 @@ func OnlyHosts(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// fail shows an error of the store.
+// rejection is the error of a form, in a sentence for the operator.
+type rejection string
+
+func (r rejection) Error() string { return string(r) }
+
+// fail shows an error of a form or of the store.
 func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, durable.ErrNotFound) {
-		p.views.show(w, http.StatusNotFound, "message.html",
-			message{frame{Title: "Not found", Who: by(r)}, "There is no such row."})
-		return
+	head := frame{Who: by(r)}
+	status, title, text := http.StatusServiceUnavailable, "The database does not respond",
+		"Refresh this page before you repeat a change."
+	rejected, ok := errors.AsType[rejection](err)
+	switch {
+	case ok:
+		status, title, text = http.StatusUnprocessableEntity, "Not applied", string(rejected)
+		if withStatus, err := p.frame(r, title, ""); err == nil {
+			head = withStatus
+		}
+	case errors.Is(err, durable.ErrNotFound):
+		status, title, text = http.StatusNotFound, "Not found", "There is no such row."
+	default:
+		p.Log.Error("ops: the database failed", "err", err)
 	}
-	p.Log.Error("ops: the database failed", "err", err)
-	p.views.show(w, http.StatusServiceUnavailable, "message.html",
-		message{frame{Title: "The database does not respond", Who: by(r)}, "Refresh this page before you repeat a change."})
+	head.Title = title
+	p.show(w, status, "message", message{head, text})
 }
 
 // location returns the address of a path with a query.

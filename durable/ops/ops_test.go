@@ -48,7 +48,8 @@ func (s *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*pa
 		return nil, &paymentsvc.Error{Endpoint: "init_payout"}
 	case '3':
 		return nil, &paymentsvc.Error{
-			Endpoint: "init_payout", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 400, Err: &paymentsvc.ServiceError{Code: "limit"},
+			Endpoint: "init_payout", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 400,
+			Err: &paymentsvc.ServiceError{Code: "limit"},
 		}
 	}
 	return &paymentsvc.InitPayoutResponse{OrderID: "order-" + r.UserData}, nil
@@ -72,7 +73,8 @@ func (s *service) DecodesErrors() bool { return true }
 
 func (s *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{
-		PayoutBalance: paymentsvc.MustParseAmount("1234.50"), ExpectedBalance: paymentsvc.MustParseAmount("2000"), Currency: "XTS",
+		PayoutBalance:   paymentsvc.MustParseAmount("1234.50"),
+		ExpectedBalance: paymentsvc.MustParseAmount("2000"), Currency: "XTS",
 	}, nil
 }
 
@@ -85,8 +87,7 @@ type office struct {
 	handler http.Handler
 }
 
-// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking the
-// claim for lost.
+// age ends the Grace of all calls. With the next number of a claim, durable does not take the claim for lost.
 func (o *office) age(t *testing.T) {
 	t.Helper()
 	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
@@ -97,10 +98,15 @@ func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, 
 
 func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
+	return openOffice(t, "file:"+filepath.Join(t.TempDir(), "ops.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate", c, d)
+}
+
+func openOffice(t *testing.T, address string, c ops.Config, d durable.Config) *office {
+	t.Helper()
 	o := &office{t: t, service: &service{started: map[string]int{}}}
 	var err error
-	o.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "ops.db")+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
+	o.db, err = sql.Open("sqlite", address)
 	require.NoError(t, err)
 	o.db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = o.db.Close() })
@@ -124,7 +130,8 @@ func (o *office) queue(batch string, amounts ...string) []durable.Queued {
 	payouts := make([]durable.NewPayout, len(amounts))
 	for i, amount := range amounts {
 		payouts[i] = durable.NewPayout{
-			Reference: fmt.Sprintf("salary-%d", i+1), Amount: paymentsvc.MustParseAmount(amount), Destination: card, Batch: batch, Line: int64(i + 2),
+			Reference: fmt.Sprintf("salary-%d", i+1), Amount: paymentsvc.MustParseAmount(amount),
+			Destination: card, Batch: batch, Line: int64(i + 2),
 		}
 	}
 	queued, err := o.store.QueuePayouts(o.t.Context(), tx, payouts...)
@@ -132,6 +139,21 @@ func (o *office) queue(batch string, amounts ...string) []durable.Queued {
 	require.NoError(o.t, tx.Commit())
 	o.send()
 	return queued
+}
+
+// copyRow adds n copies of the only row of a batch to a batch, each created later than the one before.
+func (o *office) copyRow(from, to string, n int) {
+	o.t.Helper()
+	var columns, values string
+	require.NoError(o.t, o.db.QueryRowContext(o.t.Context(), `SELECT group_concat(name),
+		group_concat(CASE name WHEN 'user_data' THEN 'user_data || $1 || n' WHEN 'created_at' THEN 'created_at + n'
+			WHEN 'batch' THEN '$1' ELSE name END)
+		FROM pragma_table_info('durable_rows')`).Scan(&columns, &values))
+	//nolint:gosec // columns of the schema
+	_, err := o.db.ExecContext(o.t.Context(), `WITH RECURSIVE numbers (n) AS (
+		SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $3)
+		INSERT INTO durable_rows (`+columns+`) SELECT `+values+` FROM durable_rows, numbers WHERE batch = $2`, to, from, n)
+	require.NoError(o.t, err)
 }
 
 func (o *office) send() {
@@ -144,7 +166,8 @@ func (o *office) send() {
 
 func (o *office) request(method, path string, form url.Values, headers ...string) *httptest.ResponseRecorder {
 	o.t.Helper()
-	r := httptest.NewRequestWithContext(o.t.Context(), method, "http://localhost:8081"+path, strings.NewReader(form.Encode()))
+	body := strings.NewReader(form.Encode())
+	r := httptest.NewRequestWithContext(o.t.Context(), method, "http://localhost:8081"+path, body)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -172,7 +195,8 @@ func (o *office) pages(path string) (list []string) {
 		page := o.page(path)
 		list = append(list, references(page)...)
 		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
-		if path = ""; next != nil {
+		path = ""
+		if next != nil {
 			path = html.UnescapeString(next[1])
 		}
 	}
@@ -194,7 +218,8 @@ func hidden(page, id string) url.Values {
 	_, form, _ := strings.Cut(page, id)
 	form, _, _ = strings.Cut(form, "</form>")
 	fields := url.Values{}
-	for _, field := range regexp.MustCompile(`type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
+	input := regexp.MustCompile(`type="hidden" name="([^"]+)" value="([^"]*)"`)
+	for _, field := range input.FindAllStringSubmatch(form, -1) {
 		fields.Add(field[1], html.UnescapeString(field[2]))
 	}
 	return fields
@@ -210,7 +235,7 @@ func (o *office) confirm(path string, fields url.Values, page, id string) url.Va
 	return form
 }
 
-func TestOverviewShowsWhatNeedsReview(t *testing.T) {
+func TestOverviewShowsRowsInNeedOfReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
 	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
 		assert.Contains(t, o.page("/"), text)
@@ -218,7 +243,8 @@ func TestOverviewShowsWhatNeedsReview(t *testing.T) {
 	queued := o.queue("march", "1.00", "2.00", "2.50")
 	page := o.page("/?refresh=1")
 	for _, text := range []string{
-		"2 need review, oldest ", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData, `state=pending">1<`, `state=unknown">2<`,
+		"2 need review, oldest ", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData,
+		`state=pending">1<`, `state=unknown">2<`,
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -234,12 +260,14 @@ func TestFilesShowRejectedRowsAndTheImport(t *testing.T) {
 	}{
 		{0, 0, 3, 1, `Called"><progress max="0" value="0" aria-label="Payouts called"></progress> 0 of 0</td>`},
 		{1, 0, 3, 1, `0 of 0<div class="why">1 rejected row: not paid</div></td>`},
-		{3, 0, 1001, 0, `0 of 0<div class="why">import not complete: line 1001</div><div class="why">3 rejected rows: not paid</div></td>`},
+		{3, 0, 1001, 0, `0 of 0<div class="why">import not complete: line 1001</div>` +
+			`<div class="why">3 rejected rows: not paid</div></td>`},
 		{0, 2500, 1001, 0, `0 of 0<div class="why">import not complete: line 1001 of about 2501</div></td>`},
 		{2, 2500, 9, 0, `line 9 of about 2503</div><div class="why">2 rejected rows: not paid</div></td>`},
 	} {
-		_, err := o.db.ExecContext(t.Context(), `INSERT INTO durable_batches (id, name, created_at, rejected, expected_rows, line, complete)
-			VALUES ($1, '', 1, $2, $3, $4, $5)`, n, c.rejected, c.expected, c.line, c.complete)
+		_, err := o.db.ExecContext(t.Context(), `INSERT INTO durable_batches
+			(id, name, created_at, rejected, expected_rows, line, complete) VALUES ($1, '', 1, $2, $3, $4, $5)`,
+			n, c.rejected, c.expected, c.line, c.complete)
 		require.NoError(t, err)
 		for _, path := range []string{"/", "/files"} {
 			assert.Contains(t, o.page(path), c.want)
@@ -249,17 +277,7 @@ func TestFilesShowRejectedRowsAndTheImport(t *testing.T) {
 
 func TestPrunedPayoutsAreCountedAndFound(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	tx, err := o.db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	_, err = o.store.AddBatch(t.Context(), tx, durable.Batch{ID: "march"})
-	require.NoError(t, err)
-	queued, err := o.store.QueuePayouts(t.Context(), tx, durable.NewPayout{
-		Reference: "salary-1", Amount: paymentsvc.MustParseAmount("1.00"), Destination: card, Batch: "march",
-	})
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
-	_, err = o.store.RunBatch(t.Context(), durable.BatchLimit{})
-	require.NoError(t, err)
+	queued := o.queue("march", "1.00")
 	orderID := "order-" + queued[0].UserData
 	n := &paymentsvc.Notification{
 		Event: paymentsvc.EventPayoutStatusChanged, OrderID: orderID, StatusDescription: paymentsvc.StatusSuccess,
@@ -297,7 +315,8 @@ func TestOverviewDoesNotCallAnUnknownBalanceZero(t *testing.T) {
 		return &paymentsvc.Balance{}, errors.New("the service is unavailable")
 	}})
 	for range 2 {
-		o.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil))
+		request := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
+		o.handler.ServeHTTP(httptest.NewRecorder(), request)
 		assert.Contains(t, o.page("/"), "Unknown: the service did not respond.")
 	}
 	assert.Equal(t, 1, asked, "it is asked once in 10 seconds")
@@ -314,8 +333,8 @@ func TestRowsAreFilteredAndPaged(t *testing.T) {
 		assert.ElementsMatch(t, lines(1, 55), o.pages(path), path)
 	}
 	for query, want := range map[string]int{
-		"state=unknown": 1, "state=rejected": 1, "code=limit": 1, "code=other": 0, "review=1": 1, "batch=april": 0, "kind=payment": 0, "held=1": 0,
-		"batch=march&state=unknown": 1,
+		"state=unknown": 1, "state=rejected": 1, "code=limit": 1, "code=other": 0, "review=1": 1, "batch=april": 0,
+		"kind=payment": 0, "held=1": 0, "batch=march&state=unknown": 1,
 	} {
 		assert.Equal(t, want, strings.Count(o.page("/rows?"+query), `aria-label="Select `), query)
 	}
@@ -346,7 +365,8 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 		assert.Contains(t, overview, text)
 	}
 	const overdue = "Pending, 3 d after its creation: its notification may be lost."
-	assert.Less(t, strings.Index(overview, overdue), strings.Index(overview, "No clear response"), "the oldest is the first")
+	unclear := strings.Index(overview, "No clear response")
+	assert.Less(t, strings.Index(overview, overdue), unclear, "the oldest is the first")
 	for _, path := range append(links(overview, "2 need review"), links(overview, "2</a> <span")...) {
 		page := o.page(path)
 		assert.Less(t, strings.Index(page, queued[0].UserData), strings.LastIndex(page, "/row/"), path)
@@ -375,21 +395,10 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 	}
 }
 
-func TestPageSaysThatNoWitnessIsConfigured(t *testing.T) {
+func TestPageReportsAMissingWitness(t *testing.T) {
 	const note = "No witness is configured"
 	assert.NotContains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite has a file")
-	o := &office{t: t, service: &service{started: map[string]int{}}}
-	db, err := sql.Open("sqlite", ":memory:")
-	require.NoError(t, err)
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { _ = db.Close() })
-	require.NoError(t, durable.Migrate(t.Context(), db))
-	quiet := slog.New(slog.DiscardHandler)
-	store, err := durable.Open(t.Context(), db, durable.Config{
-		Service: o.service, Project: "test", AllowUnsafeDatabase: true, Log: quiet,
-	})
-	require.NoError(t, err)
-	o.handler = ops.New(store, ops.Config{Log: quiet})
+	o := openOffice(t, ":memory:", ops.Config{}, durable.Config{AllowUnsafeDatabase: true})
 	assert.Contains(t, o.page("/"), note)
 }
 
@@ -412,7 +421,7 @@ func TestSearchFindsByEveryName(t *testing.T) {
 	assert.Equal(t, 404, o.request(http.MethodGet, "/row/nothing", nil).Code)
 }
 
-func TestDecisionsAboutOneRow(t *testing.T) {
+func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	o := newOffice(t, ops.Config{Login: func(r *http.Request) (string, bool) { return r.Header.Get("X-User"), true }})
 	queued := o.queue("march", "2.00", "2.10", "2.20", "2.30")
 	decide := func(n int, fields url.Values, headers ...string) int {
@@ -429,7 +438,8 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	assert.Equal(t, 422, decide(0, url.Values{"decision": {"found"}}), "no order_id")
 	assert.Equal(t, 422, decide(0, url.Values{"decision": {"nonsense"}, "sure": {"yes"}}))
 	assert.Equal(t, 422, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "version": {""}}))
-	assert.Equal(t, 409, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "version": {"99"}}), "it has changed since")
+	changed := url.Values{"decision": {"paid"}, "sure": {"yes"}, "version": {"99"}}
+	assert.Equal(t, 409, decide(0, changed), "the row changed after the operator saw it")
 	assert.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
 
 	assert.Equal(t, 303, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "order_id": {"o-1"}}))
@@ -441,7 +451,9 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
 	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
 	o.send()
-	for i, state := range []durable.State{durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown} {
+	for i, state := range []durable.State{
+		durable.StateSucceeded, durable.StateFailed, durable.StatePending, durable.StateUnknown,
+	} {
 		assert.Equal(t, state, o.row(queued[i].UserData).State, i)
 	}
 	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
@@ -452,51 +464,7 @@ func TestDecisionsAboutOneRow(t *testing.T) {
 	}
 }
 
-func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
-	o := newOffice(t, ops.Config{})
-	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
-	bulk := func(form url.Values) *httptest.ResponseRecorder { return o.request(http.MethodPost, "/bulk", form) }
-	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}}).Code, "nothing is selected")
-	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}, "scope": {"all"}, "kind": {"payout"}}).Code, "it would be every row")
-	assert.Equal(t, 422, bulk(url.Values{"decision": {"found"}, "scope": {"all"}, "state": {"unknown"}}).Code, "an order_id is one row's")
-
-	w := bulk(url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}})
-	require.Equal(t, 200, w.Code)
-	assert.Contains(t, w.Body.String(), `<dd id="n">2</dd>`)
-	assert.Contains(t, w.Body.String(), `<dd id="sum">4.10</dd>`)
-	assert.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a preview changes nothing")
-	form := hidden(w.Body.String(), `id="confirm"`)
-	assert.Equal(t, 422, bulk(form).Code, "not confirmed")
-	form.Set("sure", "yes")
-	assert.Equal(t, "/rows?done=unpaid&n=2", bulk(form).Header().Get("Location"))
-	assert.Equal(t, durable.StateFailed, o.row(queued[0].UserData).State)
-	assert.Equal(t, 409, bulk(form).Code, "the numbers are others now")
-	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
-
-	o.age(t)
-	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
-	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
-	require.NoError(t, o.store.Resume(t.Context(), "test"))
-	o.send()
-	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
-	assert.Equal(t, 1, o.service.starts(queued[3].UserData), "it does not fit")
-}
-
-func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
-	o := newOffice(t, ops.Config{})
-	queued := o.queue("march", "2.00", "2.10")
-	_, err := o.db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON durable_decisions
-		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
-	require.NoError(t, err)
-	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
-	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
-	w := o.request(http.MethodPost, "/bulk", form)
-	assert.Equal(t, 503, w.Code)
-	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1.")
-}
-
-func TestPauseHoldAndRelease(t *testing.T) {
+func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	control := func(do, reason string) int {
 		form := hidden(o.page("/"), `id="`+do+`"`)
@@ -508,7 +476,8 @@ func TestPauseHoldAndRelease(t *testing.T) {
 	assert.Equal(t, 422, control("hold", ""))
 	assert.Equal(t, 422, control("nonsense", "x"))
 	require.Equal(t, 303, control("pause", "the bank is closed"))
-	assert.Contains(t, o.page("/rows"), "Paused by no login: payouts and retries stop, and new payments continue. Reason: the bank is closed")
+	assert.Contains(t, o.page("/rows"),
+		"Paused by no login: payouts and retries stop, and new payments continue. Reason: the bank is closed")
 	first := o.queue("march", "1.00")
 	assert.Zero(t, o.service.total())
 	require.Equal(t, 303, control("hold", "restored a backup"))
@@ -559,69 +528,30 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 	assert.True(t, status.Paused && status.Hold)
 }
 
-func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
-	o := newOffice(t, ops.Config{})
-	queued := o.queue("march", "2.00")
-	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
-	o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
-	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a late request may arrive")
-	o.age(t)
-	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
-	send := func() {
-		require.NoError(t, o.store.Resume(t.Context(), "test"))
-		o.send()
-		o.age(t)
-	}
-	send()
-	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
-	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "the same row was sent meanwhile")
-	send()
-	assert.Equal(t, 2, o.service.starts(queued[0].UserData))
-
-	form = hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
-	unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
-	_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
-	require.NoError(t, err)
-	other := o.queue("april", "3.00", "2.00")[1]
-	send()
-	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "another row with the same amount")
-	send()
-	assert.Equal(t, 1, o.service.starts(other.UserData))
-}
-
-func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
-	o := newOffice(t, ops.Config{})
-	hold := func() {
-		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
-		require.NoError(t, err)
-	}
-	hold()
-	o.queue("march", "1.00")
-	release := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
-	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
-	hold()
-	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
-	o.send()
-	assert.Zero(t, o.service.total())
-}
-
 func TestPageRejectsRequests(t *testing.T) {
 	o := newOffice(t, ops.Config{
-		Hosts: []string{"ops.example"}, Login: func(r *http.Request) (string, bool) { return "ada", r.Header.Get("X-User") != "eve" },
+		Hosts: []string{"ops.example"},
+		Login: func(r *http.Request) (string, bool) { return "ada", r.Header.Get("X-User") != "eve" },
 	})
 	pause := url.Values{"do": {"pause"}, "reason": {"x"}}
+	nul, long := url.Values{"do": {"pause"}, "reason": {"\x00"}}, url.Values{"reason": {strings.Repeat("x", 70_000)}}
 	for name, c := range map[string]struct {
 		code int
 		w    *httptest.ResponseRecorder
 	}{
-		"a foreign site":       {403, o.request(http.MethodPost, "/control", pause, "Sec-Fetch-Site", "cross-site")},
-		"a foreign origin":     {403, o.request(http.MethodPost, "/control", pause, "Origin", "https://evil.example")},
-		"who is not let in":    {403, o.request(http.MethodGet, "/", nil, "X-User", "eve")},
-		"NUL":                  {400, o.request(http.MethodGet, "/find?q=%00", nil)},
-		"what is not UTF-8":    {400, o.request(http.MethodGet, "/row/%ff", nil)},
-		"NUL in a form":        {400, o.request(http.MethodPost, "/control", url.Values{"do": {"pause"}, "reason": {"\x00"}})},
-		"a form without end":   {400, o.request(http.MethodPost, "/control", url.Values{"reason": {strings.Repeat("x", 70_000)}})},
+		"a foreign site":     {403, o.request(http.MethodPost, "/control", pause, "Sec-Fetch-Site", "cross-site")},
+		"another site":       {403, o.request(http.MethodPost, "/control", pause, "Sec-Fetch-Site", "same-site")},
+		"a foreign origin":   {403, o.request(http.MethodPost, "/control", pause, "Origin", "https://evil.example")},
+		"another port":       {403, o.request(http.MethodPost, "/control", pause, "Origin", "http://localhost:8080")},
+		"a sandboxed frame":  {403, o.request(http.MethodPost, "/control", pause, "Origin", "null")},
+		"a rejected login":   {403, o.request(http.MethodGet, "/", nil, "X-User", "eve")},
+		"NUL":                {400, o.request(http.MethodGet, "/find?q=%00", nil)},
+		"invalid UTF-8":      {400, o.request(http.MethodGet, "/row/%ff", nil)},
+		"NUL in a form":      {400, o.request(http.MethodPost, "/control", nul)},
+		"a form without end": {400, o.request(http.MethodPost, "/control", long)},
+		"a multipart form": {
+			400, o.request(http.MethodPost, "/control", nul, "Content-Type", "multipart/form-data; boundary=x"),
+		},
 		"a change by GET":      {405, o.request(http.MethodGet, "/control?do=pause&reason=x", nil)},
 		"a change by an image": {405, o.request(http.MethodGet, "/bulk", nil)},
 	} {
@@ -631,7 +561,8 @@ func TestPageRejectsRequests(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, status.Paused)
 	for host, code := range map[string]int{
-		"evil.example": 421, "ops.example": 200, "OPS.example:80": 200, "127.0.0.1:8081": 200, "[::1]:8081": 200, "10.0.0.1": 421,
+		"evil.example": 421, "ops.example": 200, "OPS.example:80": 200, "127.0.0.1:8081": 200, "[::1]:8081": 200,
+		"10.0.0.1": 421, "ops.example.evil.example": 421, "localhost.evil.example": 421,
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Host = host
@@ -648,10 +579,200 @@ func TestPageRejectsRequests(t *testing.T) {
 	}
 }
 
-func TestPageBelowAPath(t *testing.T) {
+func TestPagesAreNotCached(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00")
+	for _, path := range []string{
+		"/", "/rows", "/files", "/unreadable", "/find?q=x", "/find?q=salary-1", "/row/x", "/row/" + queued[0].UserData,
+	} {
+		assert.Equal(t, "no-store", o.request(http.MethodGet, path, nil).Header().Get("Cache-Control"), path)
+	}
+}
+
+func TestSecondDecisionAboutARowIsRejected(t *testing.T) {
+	o := newOffice(t, ops.Config{Login: func(r *http.Request) (string, bool) { return r.Header.Get("X-User"), true }})
+	queued := o.queue("march", "2.00", "2.00", "2.00")
+	decide := func(userData, page, name, decision string) *httptest.ResponseRecorder {
+		form := hidden(page, `id="choice-paid"`)
+		form.Set("decision", decision)
+		form.Set("sure", "yes")
+		return o.request(http.MethodPost, "/row/"+userData, form, "X-User", name)
+	}
+	first := queued[0].UserData
+	page := o.page("/row/" + first) // both operators see it
+	assert.Equal(t, 303, decide(first, page, "ada", "unpaid").Code)
+	second := decide(first, page, "bob", "paid")
+	assert.Equal(t, 409, second.Code)
+	assert.Contains(t, second.Body.String(), "The row has changed meanwhile")
+	assert.Equal(t, durable.StateFailed, o.row(first).State)
+
+	bulk := url.Values{"decision": {"paid"}, "scope": {"all"}, "state": {"unknown"}}
+	form := hidden(o.request(http.MethodPost, "/bulk", bulk, "X-User", "bob").Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	other := queued[1].UserData
+	assert.Equal(t, 303, decide(other, o.page("/row/"+other), "ada", "unpaid").Code)
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form, "X-User", "bob").Code)
+	assert.Equal(t, durable.StateUnknown, o.row(queued[2].UserData).State, "the others are decided after another preview")
+	decisions, err := o.store.Decisions(t.Context(), first)
+	require.NoError(t, err)
+	assert.Len(t, decisions, 1)
+}
+
+func TestSecondPauseOrHoldKeepsTheReasonOfTheFirst(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	require.NoError(t, o.store.Pause(t.Context(), "durable", "the account has no funds"))
+	before, err := o.store.HoldPayouts(t.Context(), "durable", "another database")
+	require.NoError(t, err)
+	for _, do := range []string{"pause", "hold"} { // forms of a page from before
+		w := o.request(http.MethodPost, "/control", url.Values{"do": {do}, "reason": {"lunch"}})
+		assert.Equal(t, 422, w.Code)
+		assert.Contains(t, w.Body.String(), "the account has no funds")
+		assert.Contains(t, w.Body.String(), "another database")
+	}
+	status, err := o.store.Status(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "the account has no funds another database", status.Reason+" "+status.HoldReason)
+	assert.Equal(t, before, status.Generation)
+}
+
+func TestPauseReplacesAPauseThatWouldEnd(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", "2.00", "2.00", "2.00") // durable pauses for a while after unknown outcomes
+	status, err := o.store.Status(t.Context())
+	require.NoError(t, err)
+	require.True(t, status.Paused && !status.Until.IsZero())
+	w := o.request(http.MethodPost, "/control", url.Values{"do": {"pause"}, "reason": {"lunch"}})
+	assert.Equal(t, 303, w.Code)
+	assert.Contains(t, o.page("/"), "Reason: lunch<")
+}
+
+func TestLinkOfAForeignSiteShowsNoEffect(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	row := "/row/" + o.queue("march", "2.00")[0].UserData + "?done=paid"
+	for _, path := range []string{row, "/rows?done=paid&n=3"} {
+		for site, shown := range map[string]bool{"cross-site": false, "same-site": false, "same-origin": true, "": true} {
+			w := o.request(http.MethodGet, path, nil, "Sec-Fetch-Site", site)
+			assert.Equal(t, shown, strings.Contains(w.Body.String(), `role="status">`), path+site)
+		}
+	}
+}
+
+func TestDecisionNeedsAVisibleName(t *testing.T) {
+	o := newOffice(t, ops.Config{Login: func(*http.Request) (string, bool) { return " \t", true }})
+	w := o.request(http.MethodPost, "/control", url.Values{"do": {"pause"}, "reason": {"x"}})
+	assert.Equal(t, 403, w.Code)
+}
+
+// request checks that no page shows the number.
+func TestTextShowsNoCardNumber(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	tx, err := o.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = o.store.AddBatch(t.Context(), tx, durable.Batch{ID: "march", Name: card + "\u202e.csv"})
+	require.NoError(t, err)
+	queued, err := o.store.QueuePayouts(t.Context(), tx, durable.NewPayout{
+		Reference: "to " + card, Amount: paymentsvc.MustParseAmount("2.00"), Destination: card, Batch: "march",
+	})
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	o.send()
+	needReview := func() {
+		_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET error_code = $1, review_reason = $1`, "no "+card)
+		require.NoError(t, err)
+	}
+	needReview()
+	require.NoError(t, o.store.Pause(t.Context(), card, card+" is empty"))
+	_, err = o.store.HoldPayouts(t.Context(), card, card)
+	require.NoError(t, err)
+	unpaid := durable.Decision{Kind: durable.DecideUnpaid, UserData: queued[0].UserData, By: card}
+	unpaid.Version = o.row(unpaid.UserData).Version
+	require.NoError(t, o.store.Decide(t.Context(), unpaid))
+	needReview() // also after the decision
+	require.NoError(t, o.store.Notified(t.Context(), &paymentsvc.Notification{
+		Event: card, OrderID: "o", StatusDescription: card, Amount: paymentsvc.MustParseAmount("1"),
+	}))
+	require.NoError(t, o.store.KeepUnreadable(t.Context(), &paymentsvc.NotificationError{
+		Raw: []byte(card), Err: errors.New("status: missing"),
+	}))
+	for _, path := range []string{
+		"/", "/rows", "/rows?batch=march", "/files", "/row/" + unpaid.UserData, "/find?q=o", "/find?q=" + card, "/unreadable",
+	} {
+		assert.Contains(t, o.page(path), "••••\u00a01111", path)
+	}
+	assert.Contains(t, o.page("/files"), `\u202e.csv`)
+}
+
+func TestTextShowsOtherNumbers(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	for text, hidden := range map[string]bool{
+		"payouts_20261129_120000.csv": false, "1790000000123": false, "4111111111111112": false, "411111111111": false,
+		"8111111111111112": false, "2111111111111115": false, "2811111111111118": false,
+		"4111 1111 1111 1111 12": true, "20261129-5555555555554444": true, "378282246310005": true,
+		"2223000048400011": true, "2200000000000004": true, "6011111111111117": true, "4222222222222": true,
+		"4000000000000000006": true,
+		"４１１１１１１１１１１１１１１２":    true,
+	} {
+		require.NoError(t, o.store.Pause(t.Context(), "ada", text))
+		page := o.page("/rows")
+		assert.NotEqual(t, hidden, strings.Contains(page, "Reason: "+text+"</p>"), text)
+		assert.Equal(t, hidden, strings.Contains(page, "••••\u00a0"), text)
+	}
+}
+
+func TestUnreadableNotificationShowsNoCardNumber(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	hidden := []string{
+		"4111 1111  1111 1111", "4111.1111.1111.1111", "4111_1111/1111–1111", "4111\u00a01111\u20091111\u200b1111",
+		"4111\n1111\r\n1111\t1111", `4111\u00201111\u00a01111\n1111`, `\u0034\u0031\u0031111 1111 1111 1111`,
+		"411111111111111111111111111",
+	}
+	for _, body := range append([]string{"４１１１１１１１１１１１１１１１", "order_id 123456789012"}, hidden...) {
+		raw := &paymentsvc.NotificationError{Raw: []byte(body), Err: errors.New("status: missing")}
+		require.NoError(t, o.store.KeepUnreadable(t.Context(), raw))
+	}
+	page := o.page("/unreadable")
+	assert.Equal(t, len(hidden), strings.Count(page, "<pre>••••\u00a01111</pre>"), page)
+	assert.Contains(t, page, "<pre>••••\u00a0１１１１</pre>")
+	assert.Contains(t, page, "<pre>order_id 123456789012</pre>", "shorter than a card number")
+}
+
+func TestLargeFilesAreCountedUpToALimit(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", "1.00")
+	for _, batch := range []string{"large", "larger", "third"} {
+		_, err := o.db.ExecContext(t.Context(), `INSERT INTO durable_batches (id, name, created_at)
+			VALUES ($1, $1, 4000000000000)`, batch)
+		require.NoError(t, err)
+		o.copyRow("march", batch, 10_001)
+	}
+	page := o.page("/files")
+	for _, text := range []string{"10000 of the last 10000<", "100 of the last 100<", "1 of 1<"} {
+		assert.Contains(t, page, text)
+	}
+	assert.Equal(t, 2, strings.Count(page, "10000 of the last 10000<"), "the page counts 20000 payouts")
+	assert.Contains(t, o.page("/"), "5000 of the last 5000<")
+	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET review_reason = 'look'
+		WHERE created_at = (SELECT MIN(created_at) FROM durable_rows WHERE batch = 'large') AND batch = 'large'`)
+	require.NoError(t, err)
+	assert.Contains(t, o.page("/files"), `batch=large&amp;kind=payout&amp;review=1">1 or more</a>`, "an older payout")
+	for _, c := range []struct{ row, want string }{
+		{"oldest", "> 100 of the last 100<"}, {"newest", "> 99 of the last 100<"},
+	} {
+		_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'created'
+			WHERE batch = 'third' AND created_at = (SELECT
+				CASE $1 WHEN 'oldest' THEN MIN(created_at) ELSE MAX(created_at) END FROM durable_rows WHERE batch = 'third')`,
+			c.row)
+		require.NoError(t, err)
+		assert.Contains(t, o.page("/files"), c.want, "the newest are counted")
+	}
+}
+
+func TestLinksStayBelowThePath(t *testing.T) {
 	o := newOffice(t, ops.Config{Path: "/ops/"})
 	queued := o.queue("march", "2.00")
-	for _, path := range []string{"/ops/", "/ops/rows?review=1", "/ops/files", "/ops/row/" + queued[0].UserData, "/ops/style.css"} {
+	for _, path := range []string{
+		"/ops/", "/ops/rows?review=1", "/ops/files", "/ops/row/" + queued[0].UserData, "/ops/style.css",
+	} {
 		page := o.page(path)
 		for _, link := range regexp.MustCompile(`(?:href|action)="([^"#]+)"`).FindAllStringSubmatch(page, -1) {
 			assert.Regexp(t, "^/ops/", link[1], path)
@@ -661,7 +782,7 @@ func TestPageBelowAPath(t *testing.T) {
 	assert.Equal(t, "/ops/", w.Header().Get("Location"))
 }
 
-func TestPageWithoutADatabase(t *testing.T) {
+func TestPageReportsAnUnavailableDatabase(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	require.NoError(t, o.db.Close())
 	for _, path := range []string{"/", "/rows", "/files", "/find?q=x", "/row/x"} {
@@ -702,7 +823,7 @@ func TestUnreadableNotificationsAreReviewed(t *testing.T) {
 	page := o.page("/unreadable")
 	for _, text := range []string{
 		"status: missing", `{&#34;order_id&#34;:&#34;&lt;b&gt;\u202eé\xff\x00&#34;}` + "\n</pre>",
-		"70018 bytes, the first 65536 are stored", "26 bytes ·", "[number]xxx",
+		"70018 bytes, the first 65536 are stored", "26 bytes ·", "••••\u00a01111xxx",
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -722,4 +843,19 @@ func TestUnreadableNotificationsAreReviewed(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, o.request(http.MethodGet, "/unreadable", nil).Code)
 	w := o.request(http.MethodPost, "/unreadable", url.Values{"key": {list[1].Key}})
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+}
+
+func ExampleNew() {
+	var store *durable.Store // of durable.Open
+	page := ops.New(store, ops.Config{
+		Login: func(r *http.Request) (name string, ok bool) {
+			name = r.Header.Get("X-User") // set by the login in front, which removes it from what comes in
+			return name, name != ""
+		},
+		Hosts: []string{"ops.example.com"},
+	})
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://ops.example.com/", nil))
+	fmt.Println(w.Code, w.Body)
+	// Output: 403 the login does not let you in
 }

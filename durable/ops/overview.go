@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -36,19 +37,17 @@ type stateCount struct {
 	durable.Count
 }
 
-func (p *page) overview(w http.ResponseWriter, r *http.Request) {
+func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	f, err := p.frame(r, "Overview", "overview")
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
 	v := overviewView{frame: f, Refreshes: r.FormValue("refresh") == "1"}
 	for _, kind := range []durable.Kind{durable.KindPayment, durable.KindPayout} {
 		counts, err := p.store.Counts(ctx, durable.Filter{Kind: kind})
 		if err != nil {
-			p.fail(w, r, err)
-			return
+			return err
 		}
 		of := kindCounts{Kind: kind, Counts: counts}
 		for _, state := range durable.States() {
@@ -58,28 +57,32 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) {
 		}
 		v.Counts, v.Unreadable = append(v.Counts, of), counts.Unreadable
 	}
-	if v.Review, v.More, err = p.collect(ctx, durable.Filter{Review: true, OldestFirst: true}, 10); err != nil {
-		p.fail(w, r, err)
-		return
+	v.Review, v.More, err = p.collect(ctx, durable.Filter{Review: true, OldestFirst: true}, 10)
+	if err != nil {
+		return err
 	}
-	if v.Unmatched, err = p.store.Unmatched(ctx); err != nil {
-		p.fail(w, r, err)
-		return
+	v.Unmatched, err = p.store.Unmatched(ctx)
+	if err != nil {
+		return err
 	}
-	if v.Files, err = p.filesView(ctx, 5); err != nil {
-		p.fail(w, r, err)
-		return
+	v.Files, err = p.filesView(ctx, 5, 5_000)
+	if err != nil {
+		return err
 	}
 	if v.Refreshes {
 		w.Header().Set("Refresh", "5")
 	}
 	v.Balance, v.BalanceAt = p.balance.get(ctx)
-	p.views.show(w, http.StatusOK, "overview.html", v)
+	p.show(w, http.StatusOK, "overview", v)
+	return nil
 }
 
 // fileView is a file of payouts with the numbers of its payouts.
 type fileView struct {
 	durable.Batch
+	// Newest reports that the file may have more payouts than Total. The newest are counted, because they are called
+	// last. Review and Held are then 1 for any number.
+	Newest                      bool
 	Total, Called, Review, Held int64
 }
 
@@ -91,7 +94,11 @@ func (v fileView) Lines() int64 {
 	return 1 + v.ExpectedRows + v.Rejected
 }
 
-func (p *page) filesView(ctx context.Context, maxFiles int) (list []fileView, err error) {
+// minCounted is the number of payouts counted of each file.
+const minCounted = 100
+
+// filesView returns the newest files. It counts about maxCounted payouts, so that a page does not wait for large files.
+func (p *page) filesView(ctx context.Context, maxFiles, maxCounted int) (list []fileView, err error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil {
 			return nil, err
@@ -102,34 +109,97 @@ func (p *page) filesView(ctx context.Context, maxFiles int) (list []fileView, er
 		list = append(list, fileView{Batch: batch})
 	}
 	for i := range list {
-		counts, err := p.store.Counts(ctx, durable.Filter{Kind: durable.KindPayout, Batch: list[i].ID})
-		if err != nil {
+		limit := min(max(maxCounted, minCounted), durable.CountLimit)
+		if err := p.count(ctx, &list[i], limit); err != nil {
 			return nil, err
 		}
-		for _, n := range counts.States {
-			list[i].Total += n.Rows
-		}
-		list[i].Called = list[i].Total - counts.States[durable.StateCreated].Rows - counts.States[durable.StateStarting].Rows
-		list[i].Review, list[i].Held = counts.Review.Rows, counts.Held.Rows
+		maxCounted -= int(list[i].Total)
 	}
 	return list, nil
 }
 
-func (p *page) files(w http.ResponseWriter, r *http.Request) {
+// count counts up to limit payouts of a file.
+func (p *page) count(ctx context.Context, v *fileView, limit int) error {
+	f := durable.Filter{Kind: durable.KindPayout, Batch: v.ID, Limit: limit}
+	counts, err := p.store.Counts(ctx, f)
+	if err != nil {
+		return err
+	}
+	for _, n := range counts.States {
+		v.Total += n.Rows
+	}
+	v.Called = v.Total - counts.States[durable.StateCreated].Rows - counts.States[durable.StateStarting].Rows
+	v.Review, v.Held = counts.Review.Rows, counts.Held.Rows
+	v.Newest = v.Total == int64(limit)
+	if !v.Newest {
+		return nil
+	}
+	for into, f := range map[*int64]durable.Filter{
+		&v.Review: {Batch: v.ID, Review: true}, &v.Held: {Batch: v.ID, Held: true},
+	} {
+		rows, _, err := p.collect(ctx, f, 1)
+		if err != nil {
+			return err
+		}
+		*into = int64(len(rows))
+	}
+	return nil
+}
+
+func (p *page) files(w http.ResponseWriter, r *http.Request) error {
 	f, err := p.frame(r, "Files of payouts", "files")
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
-	list, err := p.filesView(r.Context(), rowsPerPage)
+	list, err := p.filesView(r.Context(), rowsPerPage, 20_000)
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
-	p.views.show(w, http.StatusOK, "files.html", struct {
+	p.show(w, http.StatusOK, "files", struct {
 		frame
 		Files []fileView
 	}{f, list})
+	return nil
+}
+
+type unreadableText struct {
+	durable.Unreadable
+	Cut bool // the whole body is longer
+}
+
+// unreadable lists the notifications with an unreadable body.
+func (p *page) unreadable(w http.ResponseWriter, r *http.Request) error {
+	f, err := p.frame(r, "Unreadable notifications", "")
+	if err != nil {
+		return err
+	}
+	list, err := p.store.Unreadable(r.Context())
+	if err != nil {
+		return err
+	}
+	view := struct {
+		frame
+		List []unreadableText
+	}{frame: f}
+	for _, u := range list {
+		view.List = append(view.List, unreadableText{u, u.Size > int64(len(u.Body))})
+	}
+	p.show(w, http.StatusOK, "unreadable", view)
+	return nil
+}
+
+// reviewUnreadable ends the review of a notification. Another operator may have ended it before.
+func (p *page) reviewUnreadable(w http.ResponseWriter, r *http.Request) error {
+	key := r.PostFormValue("key")
+	err := p.store.ReviewUnreadable(r.Context(), key, by(r))
+	if err != nil && !errors.Is(err, durable.ErrNotFound) {
+		return err
+	}
+	if err == nil {
+		p.Log.Info("ops: unreadable notification reviewed", "key", key, "by", by(r))
+	}
+	http.Redirect(w, r, p.location("/unreadable", nil), http.StatusSeeOther)
+	return nil
 }
 
 const (
@@ -154,7 +224,8 @@ func (b *balance) get(ctx context.Context) (*paymentsvc.Balance, time.Time) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // for all waiting requests
 		defer cancel()
 		var err error
-		if b.last, err = b.ask(ctx); err != nil {
+		b.last, err = b.ask(ctx)
+		if err != nil {
 			b.last = nil
 			b.log.Warn("ops: the balance is unknown", "err", err)
 		}

@@ -2,43 +2,38 @@ package ops
 
 import (
 	"bytes"
-	"embed"
 	"html/template"
-	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-//go:embed templates/*.html style.css icon.svg
-var files embed.FS // an embedded file needs a variable of the package
-
-type views struct {
-	all *template.Template
-	log *slog.Logger
-}
-
-func newViews(c Config) *views {
-	functions := template.FuncMap{
-		"utc": utc, "count": count, "age": age, "since": since, "mask": mask, "control": control,
+// functions returns the functions of the templates.
+func (p *page) functions() template.FuncMap {
+	return template.FuncMap{
+		"utc": utc, "count": count, "age": age, "since": since, "control": control,
+		"mask": mask, "plain": plain, "body": body,
 		"rowsOf": func(status *durable.Status, rows []durable.Row, selectable bool) table {
 			return table{status, rows, selectable}
 		},
-		"notice": func() string { return c.Notice },
-		"at":     func(path string) string { return c.location(path, nil) },
-		"rowURL": func(userData string) string { return c.location("/row/"+url.PathEscape(userData), nil) },
+		"notice": func() string { return p.Notice },
+		"at":     func(path string) string { return p.location(path, nil) },
+		"rowURL": func(userData string) string { return p.location("/row/"+url.PathEscape(userData), nil) },
 		"listURL": func(values ...string) string { // pairs of name and value
 			query := url.Values{}
 			for i := 0; i+1 < len(values); i += 2 {
 				query.Set(values[i], values[i+1])
 			}
-			return c.location("/rows", query)
+			return p.location("/rows", query)
 		},
 	}
-	return &views{log: c.Log, all: template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))}
 }
 
 // table is a list of rows, with a box to select each.
@@ -67,23 +62,16 @@ func (p *page) frame(r *http.Request, title, at string) (frame, error) {
 }
 
 // show renders the whole page before it sends a part of it.
-func (v *views) show(w http.ResponseWriter, status int, name string, view any) {
+func (p *page) show(w http.ResponseWriter, status int, name string, view any) {
 	var html bytes.Buffer
-	if err := v.all.ExecuteTemplate(&html, name, view); err != nil {
-		v.log.Error("ops: a page cannot be rendered", "page", name, "err", err)
+	if err := p.pages.ExecuteTemplate(&html, name, view); err != nil {
+		p.Log.Error("ops: a page cannot be rendered", "page", name, "err", err)
 		http.Error(w, "the page cannot be rendered", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(html.Bytes())
-}
-
-func asset(name string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=3600")
-		http.ServeFileFS(w, r, files, name)
-	}
 }
 
 // since writes the age of a row at a time of the database.
@@ -116,3 +104,86 @@ var ageUnits = []struct {
 }{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
 
 func mask(end string) string { return "••••\u00a0" + end }
+
+// longNumber matches 13 or more digits, also in groups, in another script or escaped in JSON.
+var longNumber = regexp.MustCompile(digit + `(?:` + between + `{0,3}` + digit + `){12,}`)
+
+const (
+	digit   = `(?:\p{Nd}|\\u003[0-9])`
+	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/]|\\[nrt]|\\u[0-9a-fA-F]{4})`
+)
+
+// plain returns a text of an operator or of the service. It shows only the end of a card number, but the name of a file
+// may contain a time.
+func plain(text string) string {
+	return escaped(longNumber.ReplaceAllStringFunc(text, func(number string) string {
+		if hasCard(number) {
+			return end(number)
+		}
+		return number
+	}))
+}
+
+// body returns the body of a notification. It shows only the end of each long number, because the body may be damaged.
+func body(text []byte) string { return escaped(longNumber.ReplaceAllStringFunc(string(text), end)) }
+
+func end(number string) string {
+	characters := []rune(number)
+	return mask(string(characters[len(characters)-4:]))
+}
+
+// hasCard reports whether a long number contains the digits of a card: 13 to 19 digits, with the first digits of an
+// issuer and the check digit of Luhn's formula. A number in another script counts, too.
+func hasCard(number string) bool {
+	var digits []int
+	for _, r := range number {
+		switch {
+		case r >= '0' && r <= '9':
+			digits = append(digits, int(r-'0'))
+		case unicode.IsDigit(r):
+			return true
+		}
+	}
+	for first := range digits {
+		for length := 13; length <= min(19, len(digits)-first); length++ {
+			if card := digits[first : first+length]; issued(card) && luhn(card) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// issued reports whether the first digits are an issuer's.
+func issued(card []int) bool {
+	return card[0] >= 3 && card[0] <= 6 || card[0] == 2 && card[1] >= 2 && card[1] <= 7
+}
+
+func luhn(card []int) bool {
+	sum := 0
+	for i, digit := range card {
+		if (len(card)-i)%2 == 0 {
+			digit = 2*digit/10 + 2*digit%10
+		}
+		sum += digit
+	}
+	return sum%10 == 0
+}
+
+// escaped escapes each invisible character, because such a character could change the look of the page.
+func escaped(text string) string {
+	var b strings.Builder
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0])|0x100, 16)[1:])
+		case r == '\n' || r == '\u00a0' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+		text = text[size:]
+	}
+	return b.String()
+}

@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -84,7 +83,7 @@ type rowsView struct {
 	Next    string // the address of the next page, "" on the last
 }
 
-func (p *page) rows(w http.ResponseWriter, r *http.Request) {
+func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
 	f := filterOf(r)
 	title, at := "Payments and payouts", "rows"
 	switch f.Kind {
@@ -95,8 +94,7 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 	}
 	head, err := p.frame(r, title, at)
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
 	v := rowsView{
 		frame: head, Filter: f, Fields: query(f), States: durable.States(), Ages: ages, Choices: bulkChoices(f),
@@ -106,11 +104,12 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 		v.Ages = append([]time.Duration{f.MinAge}, ages...)
 	}
 	var more bool
-	after, complete := r.FormValue("after"), true
-	if v.ByLine = isByLine(r); v.ByLine {
+	after := r.FormValue("after")
+	v.ByLine = isByLine(r)
+	if v.ByLine {
 		v.Fields.Set("order", "line")
 		all := func(durable.Row) bool { return true }
-		v.Rows, more, complete, err = p.byLine(r.Context(), f, all, after, rowsPerPage)
+		v.Rows, more, err = p.byLine(r.Context(), f, all, after, rowsPerPage)
 	} else {
 		f.After = after
 		v.Rows, more, err = p.collect(r.Context(), f, rowsPerPage)
@@ -119,12 +118,7 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 		v.File, err = p.fileName(r.Context(), f.Batch)
 	}
 	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	if !complete {
-		p.reject(w, r, fmt.Sprintf("Narrow the filter first, because a page sorts at most %d rows by line.", maxSorted))
-		return
+		return err
 	}
 	if after != "" {
 		v.First = p.location("/rows", v.Fields)
@@ -134,7 +128,8 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 		next.Set("after", cursor(v.Rows[len(v.Rows)-1], v.ByLine))
 		v.Next = p.location("/rows", next)
 	}
-	p.views.show(w, http.StatusOK, "rows.html", v)
+	p.show(w, http.StatusOK, "list", v)
+	return nil
 }
 
 // cursor returns the place of a row in one of the orders.
@@ -156,43 +151,41 @@ func (p *page) fileName(ctx context.Context, id string) (string, error) {
 }
 
 // find shows the rows with a user_data, an order_id or a reference.
-func (p *page) find(w http.ResponseWriter, r *http.Request) {
-	text := strings.TrimSpace(r.FormValue("q"))
-	var rows []durable.Row
-	pruned := false
-	if text != "" {
-		for row, err := range p.store.Find(r.Context(), text) {
-			if pruned = errors.Is(err, durable.ErrPruned); pruned {
-				break
-			}
-			if err != nil {
-				p.fail(w, r, err)
-				return
-			}
-			rows = append(rows, row)
-		}
-	}
-	notices, err := p.store.Notices(r.Context(), durable.Row{UserData: text, OrderID: text})
-	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	if len(rows) == 1 {
-		http.Redirect(w, r, p.location("/row/"+url.PathEscape(rows[0].UserData), nil), http.StatusSeeOther)
-		return
-	}
-	head, err := p.frame(r, "Search", "")
-	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	p.views.show(w, http.StatusOK, "find.html", struct {
+func (p *page) find(w http.ResponseWriter, r *http.Request) error {
+	v := struct {
 		frame
 		Text    string
 		Rows    []durable.Row
 		Pruned  bool
 		Notices []durable.Notice
-	}{head, text, rows, pruned, notices})
+	}{Text: strings.TrimSpace(r.FormValue("q"))}
+	if v.Text != "" {
+		for row, err := range p.store.Find(r.Context(), v.Text) {
+			v.Pruned = errors.Is(err, durable.ErrPruned)
+			if v.Pruned {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			v.Rows = append(v.Rows, row)
+		}
+	}
+	if len(v.Rows) == 1 {
+		http.Redirect(w, r, p.location("/row/"+url.PathEscape(v.Rows[0].UserData), nil), http.StatusSeeOther)
+		return nil
+	}
+	var err error
+	v.Notices, err = p.store.Notices(r.Context(), durable.Row{UserData: v.Text, OrderID: v.Text})
+	if err != nil {
+		return err
+	}
+	v.frame, err = p.frame(r, "Search", "")
+	if err != nil {
+		return err
+	}
+	p.show(w, http.StatusOK, "find", v)
+	return nil
 }
 
 type rowView struct {
@@ -205,29 +198,24 @@ type rowView struct {
 	Decisions []durable.Decision
 }
 
-func (p *page) row(w http.ResponseWriter, r *http.Request) {
-	note := ""
-	for _, c := range choices() {
-		if string(c.Kind) == r.FormValue("done") {
-			note = c.Effect
-		}
-	}
-	p.showRow(w, r, http.StatusOK, note, "")
+func (p *page) row(w http.ResponseWriter, r *http.Request) error {
+	return p.showRow(w, r, http.StatusOK, rowView{Note: effect(r, choices)})
 }
 
-func (p *page) showRow(w http.ResponseWriter, r *http.Request, status int, note, bad string) {
+// showRow completes v with the row of the address.
+func (p *page) showRow(w http.ResponseWriter, r *http.Request, status int, v rowView) error {
 	ctx := r.Context()
 	rows, _, err := p.collect(ctx, durable.Filter{UserData: []string{r.PathValue("user_data")}}, 1)
-	if err == nil && len(rows) == 0 {
-		err = durable.ErrNotFound
-	}
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
-	v := rowView{Row: rows[0], Note: note, Bad: bad}
+	if len(rows) == 0 {
+		return durable.ErrNotFound
+	}
+	v.Row = rows[0]
 	title := map[durable.Kind]string{durable.KindPayment: "Payment", durable.KindPayout: "Payout"}[v.Row.Kind]
-	if v.frame, err = p.frame(r, title, string(v.Row.Kind)); err == nil {
+	v.frame, err = p.frame(r, title, string(v.Row.Kind))
+	if err == nil {
 		v.Notices, err = p.store.Notices(ctx, v.Row)
 	}
 	if err == nil {
@@ -237,10 +225,9 @@ func (p *page) showRow(w http.ResponseWriter, r *http.Request, status int, note,
 		v.File, err = p.fileName(ctx, v.Row.Batch)
 	}
 	if err != nil {
-		p.fail(w, r, err)
-		return
+		return err
 	}
-	for _, c := range choices() {
+	for _, c := range choices {
 		if c.Kind.Allowed(v.Row) {
 			if c.OrderID == "optional" && v.Row.OrderID != "" {
 				c.OrderID = ""
@@ -248,5 +235,6 @@ func (p *page) showRow(w http.ResponseWriter, r *http.Request, status int, note,
 			v.Choices = append(v.Choices, c)
 		}
 	}
-	p.views.show(w, status, "row.html", v)
+	p.show(w, status, "row", v)
+	return nil
 }

@@ -49,7 +49,8 @@ type Report struct {
 // Check reads a file to its end and reports its rows and payouts. It does not store or send payouts.
 //
 // The error wraps [ErrContradiction], [ErrTotalRow], or [ErrUnexpected] if the number or sum of payouts differs from o.
-// The report is complete then. Check returns any other error from [Rows], with a report about the rows before the error.
+// The report is complete then. Check returns any other error from [Rows], with a report about the rows before the
+// error.
 func Check(file io.Reader, o Options) (Report, error) { return check(file, o, func(Row) {}) }
 
 // check also calls accepted with each payout.
@@ -59,7 +60,8 @@ func check(file io.Reader, o Options, accepted func(Row)) (Report, error) {
 		if err != nil {
 			return c.report(), err
 		}
-		if c.add(row); row.Rejected == "" {
+		c.add(row)
+		if row.Rejected == "" {
 			accepted(row)
 		}
 	}
@@ -124,7 +126,8 @@ func (c *counter) add(row Row) {
 	}
 	c.r.Payouts++
 	c.sum.add(row.Amount)
-	if c.totalRow = 0; row.isTotal {
+	c.totalRow = 0
+	if row.isTotal {
 		c.totalRow = row.Line
 	}
 	if len(row.Destination) > spreadsheetDigits && strings.Trim(row.Destination, "0123456789") == "" {
@@ -140,7 +143,8 @@ const spreadsheetDigits = 15
 
 func (c *counter) report() Report {
 	c.r.Total = c.sum.amount()
-	if c.r.Warnings = nil; c.long > 0 && c.rounded == c.long {
+	c.r.Warnings = nil
+	if c.long > 0 && c.rounded == c.long {
 		c.r.Warnings = []string{"all destinations with more than 15 digits have zeros after the fifteenth digit, " +
 			"as if a spreadsheet had rounded them: compare them with their source"}
 	}
@@ -150,15 +154,16 @@ func (c *counter) report() Report {
 // sum is an exact sum of amounts.
 type sum struct {
 	rows  int
-	scale int     // the largest number of decimals
-	units big.Int // of 10^-scale
+	scale int // the largest number of decimals
+	total big.Rat
 }
 
 // add ignores an unset amount.
 func (s *sum) add(amount paymentsvc.Amount) {
 	if amount.IsSet() {
-		s.units.Add(&s.units, s.unitsOf(amount))
-		s.rows++
+		_, decimals, _ := strings.Cut(amount.String(), ".")
+		s.rows, s.scale = s.rows+1, max(s.scale, len(decimals))
+		s.total.Add(&s.total, exact(amount))
 	}
 }
 
@@ -168,34 +173,22 @@ func (s *sum) isTotal(amount paymentsvc.Amount, times int64) bool {
 	if s.rows < 2 || !amount.IsSet() {
 		return false
 	}
-	units := s.unitsOf(amount)
-	return units.Mul(units, big.NewInt(times)).Cmp(&s.units) == 0
+	several := exact(amount)
+	return several.Mul(several, big.NewRat(times, 1)).Cmp(&s.total) == 0
 }
 
-// unitsOf returns an amount in units of s, and enlarges the scale of s to the decimals of the amount.
-func (s *sum) unitsOf(amount paymentsvc.Amount) *big.Int {
-	integer, decimals, _ := strings.Cut(amount.String(), ".")
-	if more := len(decimals) - s.scale; more > 0 {
-		s.units.Mul(&s.units, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(more)), nil))
-		s.scale += more
-	}
-	n, _ := new(big.Int).SetString(integer+decimals+strings.Repeat("0", s.scale-len(decimals)), 10)
-	return n
+func exact(amount paymentsvc.Amount) *big.Rat {
+	r, _ := new(big.Rat).SetString(amount.String())
+	return r
 }
 
 // amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other
 // amount.
 func (s *sum) amount() paymentsvc.Amount {
-	digits := s.units.String()
-	if missing := s.scale + 1 - len(digits); missing > 0 {
-		digits = strings.Repeat("0", missing) + digits
+	if s.rows == 0 {
+		s.scale = 0
 	}
-	point := len(digits) - s.scale
-	text := digits[:point]
-	if s.scale > 0 && s.units.Sign() != 0 {
-		text += "." + digits[point:]
-	}
-	amount, _ := paymentsvc.ParseAmount(text)
+	amount, _ := paymentsvc.ParseAmount(s.total.FloatString(s.scale))
 	return amount
 }
 
@@ -210,7 +203,8 @@ type first struct{ line, values uint32 }
 func (d duplicates) add(reference string, line int64) (earlier first, duplicate bool, key [16]byte) {
 	sum := sha256.Sum256([]byte(reference))
 	key = [16]byte(sum[:16])
-	if earlier, duplicate = d[key]; !duplicate {
+	earlier, duplicate = d[key]
+	if !duplicate {
 		d[key] = first{line: uint32(min(line, 1<<32-1))} //nolint:gosec // bounded
 	}
 	return earlier, duplicate, key
@@ -218,10 +212,6 @@ func (d duplicates) add(reference string, line int64) (earlier first, duplicate 
 
 // valuesOf hashes the amount and the destination. Equal amounts such as 1.5 and 1.50 have the same hash.
 func valuesOf(row Row) uint32 {
-	amount := row.Amount.String()
-	if strings.Contains(amount, ".") {
-		amount = strings.TrimRight(strings.TrimRight(amount, "0"), ".")
-	}
-	sum := sha256.Sum256([]byte(amount + "\x00" + row.Destination))
+	sum := sha256.Sum256([]byte(exact(row.Amount).RatString() + "\x00" + row.Destination))
 	return max(1, binary.BigEndian.Uint32(sum[:4]))
 }

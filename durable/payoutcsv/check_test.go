@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-func TestCheckCounts(t *testing.T) {
+func TestCheckCountsRowsAndSumsPayouts(t *testing.T) {
 	report, err := Check(strings.NewReader(header+"a,10.5,x\nb,0.75,x\na,10.50,x\nc,nothing,x\nd,3,x\n"), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "14.25", report.Total.String())
@@ -35,7 +35,7 @@ func TestCheckCounts(t *testing.T) {
 	assert.Len(t, report.Rejections, keptRejections)
 }
 
-func TestCheckComparesWithWhatIsExpected(t *testing.T) {
+func TestCheckComparesRowsAndTotalWithTheSender(t *testing.T) {
 	amount := paymentsvc.MustParseAmount
 	for _, c := range []struct {
 		content, total string
@@ -76,7 +76,8 @@ func TestCheckStopsAtAContradiction(t *testing.T) {
 	} {
 		report, err := Check(strings.NewReader(header+content), Options{})
 		assert.Equal(t, n, report.Contradictions, content)
-		if assert.NotEmpty(t, report.Rejections); n == 0 {
+		assert.NotEmpty(t, report.Rejections)
+		if n == 0 {
 			assert.NoError(t, err)
 			continue
 		}
@@ -155,12 +156,13 @@ func TestCheckWarnsOfRoundedDestinations(t *testing.T) {
 	assert.NotContains(t, report.Warnings[0], "4111")
 }
 
-// FuzzCheck: whatever a file contains, no error and no rejection repeats a destination, the counts agree, and each payout
-// is in the file as it is paid.
+// FuzzCheck requires of any file that errors and rejections contain no destination, the counts agree, and each payout
+// is in the file.
 func FuzzCheck(f *testing.F) {
 	for _, content := range []string{
 		"", header + "a,1,x\n", "sep=;\nreference;amount;destination\r\"a\";1,5;x\r", header + "a,1,\"x\n",
-		"\xff\xfer\x00", "title\n" + header + "a,1,x\n", "," + header + "a,1,x\n", "\x00\x00\xfe\xff\x00\x00\x00r", "<p>", "\ufeff" + header + "a,1e2,=\"1\"\n,,\na,1,x",
+		"\xff\xfer\x00", "title\n" + header + "a,1,x\n", "," + header + "a,1,x\n", "\x00\x00\xfe\xff\x00\x00\x00r", "<p>",
+		"\ufeff" + header + "a,1e2,=\"1\"\n,,\na,1,x",
 	} {
 		f.Add(content, true, false)
 	}

@@ -18,13 +18,13 @@ func ExampleImport() {
 		total := paymentsvc.MustParseAmount("1250000.00")
 		result, err := payoutcsv.Import(ctx, payoutcsv.ImportConfig{
 			DB: db, Store: store, Name: "march.csv",
-			Options: payoutcsv.Options{ExpectRows: 500, ExpectTotal: total}, // as the sender says: nothing is stored otherwise
+			Options: payoutcsv.Options{ExpectRows: 500, ExpectTotal: total}, // from the sender of the file
 		}, file)
 		if err != nil {
 			return err
 		}
 		for _, row := range result.Report.Rejections {
-			log.Print(row) // the line and the reason, nothing of the row
+			log.Print(row) // the line and the reason, without values of the row
 		}
 		return nil
 	}

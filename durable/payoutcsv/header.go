@@ -62,7 +62,8 @@ func (o Options) columnNames() (map[string]string, error) {
 		if !mapped {
 			name = column
 		}
-		if name = normal(name); name == "" || names[name] != "" {
+		name = normal(name)
+		if name == "" || names[name] != "" {
 			return nil, fmt.Errorf("Options.Columns has no name of its own for the column %s (-columns)", column)
 		}
 		names[name] = column

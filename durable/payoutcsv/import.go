@@ -95,11 +95,12 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 	}
 	var err error
 	d := digester{Hash: sha256.New()}
-	if i.result.Report, err = check(io.TeeReader(file, i.hash), c.Options, func(row Row) {
+	i.result.Report, err = check(io.TeeReader(file, i.hash), c.Options, func(row Row) {
 		if sum, full := d.add(row); full {
 			i.checked = append(i.checked, sum)
 		}
-	}); err != nil {
+	})
+	if err != nil {
 		return i.result, err
 	}
 	content := i.hash.Sum(nil)
@@ -190,8 +191,8 @@ func permanent(err error) bool {
 	return !slices.Contains(temporaryClasses, state.SQLState()[:2])
 }
 
-// temporaryClasses are a lost connection, a standby, a rollback, missing resources, a lock, the operator's intervention and an
-// error of the system.
+// temporaryClasses are a lost connection, a standby, a rollback, missing resources, a lock, the operator's intervention
+// and an error of the system.
 var temporaryClasses = []string{"08", "25", "40", "53", "55", "57", "58"}
 
 // digester hashes payouts.
@@ -204,7 +205,8 @@ type digester struct {
 func (d *digester) add(row Row) (sum [sha256.Size]byte, full bool) {
 	// No accepted text contains NUL.
 	_, _ = fmt.Fprintf(d, "%d\x00%s\x00%s\x00%s\x00", row.Line, row.Reference, row.Amount.String(), row.Destination)
-	if d.n++; d.n < batchRows {
+	d.n++
+	if d.n < batchRows {
 		return sum, false
 	}
 	sum = [sha256.Size]byte(d.Sum(nil))

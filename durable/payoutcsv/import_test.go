@@ -31,8 +31,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
-// eachDatabase runs f with an empty SQLite database, and with an empty PostgreSQL database where TEST_DATABASE_URL names
-// a server, which .ci/postgres does.
+// eachDatabase runs f with an empty SQLite database, and with an empty PostgreSQL database if TEST_DATABASE_URL names a
+// server, as with .ci/postgres.
 func eachDatabase(t *testing.T, f func(t *testing.T, c ImportConfig)) {
 	t.Run("SQLite", func(t *testing.T) {
 		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "payouts.db")+
@@ -96,7 +96,8 @@ func TestImportStoresEachPayoutOnce(t *testing.T) {
 		assert.EqualValues(t, 1, first.Report.Rejected)
 		assert.Equal(t, []int64{1000, 2000, 2500}, steps)
 
-		_, err = c.DB.ExecContext(t.Context(), `UPDATE durable_batches SET rejected = 0, line = line - 1`) // an older version's
+		_, err = c.DB.ExecContext(t.Context(), // as an older version left it
+			`UPDATE durable_batches SET rejected = 0, line = line - 1`)
 		require.NoError(t, err)
 		again, err := Import(t.Context(), c, strings.NewReader(content))
 		require.NoError(t, err)
@@ -151,8 +152,8 @@ func TestImportReportsConflicts(t *testing.T) {
 	})
 }
 
-// TestImportGoesOn interrupts an import after its first batch, and has two processes import the rest.
-func TestImportGoesOn(t *testing.T) {
+// An import is interrupted after its first batch, and two processes import the rest.
+func TestImportContinuesAfterAnInterruption(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		content := fileOf(3000)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -175,25 +176,27 @@ func TestImportGoesOn(t *testing.T) {
 	})
 }
 
-func TestImportOfAFileThatChanges(t *testing.T) {
+func TestImportRejectsAFileThatChanges(t *testing.T) {
 	rejected, full := "\nrejected,nothing,x", fileOf(2000)
 	checked := strings.Replace(fileOf(2500), "\n", rejected+"\n", 1)
+	more := strings.TrimPrefix(strings.ReplaceAll(fileOf(1000), "salary", "x"), header)
+	replaced := func(a, b string) string { return strings.Replace(checked, a, b, 1) }
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		for name, f := range map[string]struct {
 			checked, changed string
 			stored           int
 		}{
-			"an amount in the middle":          {checked, strings.Replace(checked, "salary-1000,1.25", "salary-1000,9.25", 1), 1000},
-			"a destination of the first batch": {checked, strings.Replace(checked, "salary-1501,1.25,4", "salary-1501,1.25,5", 1), 0},
-			"the last, partial batch":          {checked, strings.Replace(checked, "salary-0001,1", "salary-0001,9", 1), 2000},
-			"a row removed":                    {checked, strings.Replace(checked, "salary-1200,1.25,"+card+"\n", "", 1), 1000},
-			"a line added":                     {checked, strings.Replace(checked, "salary-1200,", "\nsalary-1200,", 1), 1000},
+			"an amount in the middle":          {checked, replaced("salary-1000,1.25", "salary-1000,9.25"), 1000},
+			"a destination of the first batch": {checked, replaced("salary-1501,1.25,4", "salary-1501,1.25,5"), 0},
+			"the last, partial batch":          {checked, replaced("salary-0001,1", "salary-0001,9"), 2000},
+			"a row removed":                    {checked, replaced("salary-1200,1.25,"+card+"\n", ""), 1000},
+			"a line added":                     {checked, replaced("salary-1200,", "\nsalary-1200,"), 1000},
 			"rows appended":                    {checked, checked + "salary-x,1.25,x\n", 2000},
-			"a batch appended to full ones":    {full, full + strings.TrimPrefix(strings.ReplaceAll(fileOf(1000), "salary", "x"), header), 2000},
+			"a batch appended to full ones":    {full, full + more, 2000},
 			"truncated in a batch":             {checked, strings.Split(checked, "salary-0900")[0], 1000},
 			"truncated after full ones":        {checked, strings.Split(checked, "salary-0500")[0], 2000},
-			"only a rejected row changed":      {checked, strings.Replace(checked, rejected, "\nrejected,neither,x", 1), 2000},
-			"a rejected row becomes a payout":  {checked, strings.Replace(checked, rejected, "\nrejected,1,x", 1), 0},
+			"only a rejected row changed":      {checked, replaced(rejected, "\nrejected,neither,x"), 2000},
+			"a rejected row becomes a payout":  {checked, replaced(rejected, "\nrejected,1,x"), 0},
 			"other content":                    {fileOf(3), header + "other,1,x\n", 0},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -236,7 +239,7 @@ func (c *changing) Seek(int64, int) (int64, error) {
 	return 0, nil
 }
 
-func TestImportNamesTheDatabaseThatFailed(t *testing.T) {
+func TestImportReportsTheFailedDatabase(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		require.NoError(t, c.DB.Close())
 		c.Wait = -1
@@ -425,11 +428,15 @@ func TestWriteResultsNamesPayoutsByReference(t *testing.T) {
 		assert.Contains(t, out.String(), "salary-1,2,1.50,created,,,")
 		out.Reset()
 		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
-		assert.Equal(t, "reference,line,amount,state,order_id,error_code,review,user_data,held\n\"salary, 2\",2,2.50,created,,,,"+id+",\n", out.String())
+		assert.Equal(t, "reference,line,amount,state,order_id,error_code,review,user_data,held\n"+
+			"\"salary, 2\",2,2.50,created,,,,"+id+",\n", out.String())
 		out.Reset()
 		other := header + "unknown,1,x\n\"salary, 2\",2.50," + card + "\nsalary-1,9," + card + "\nx,none,y\n"
 		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(other), Options{}))
-		for _, want := range []string{"\nunknown,2,1,not imported,", "\n\"salary, 2\",3,2.50,created,", "\nsalary-1,4,9,conflict,", "\n,5,,rejected row,,,\"amount"} {
+		for _, want := range []string{
+			"\nunknown,2,1,not imported,", "\n\"salary, 2\",3,2.50,created,", "\nsalary-1,4,9,conflict,",
+			"\n,5,,rejected row,,,\"amount",
+		} {
 			assert.Contains(t, out.String(), want)
 		}
 		assert.NotContains(t, out.String(), card)
@@ -472,8 +479,9 @@ func TestResultsContainNoFormula(t *testing.T) {
 
 func TestUnescapeRestoresEveryText(t *testing.T) {
 	for text, want := range map[string]string{
-		"=1": "'=1", "+1+1": "'+1+1", "-2+3": "'-2+3", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1",
-		"\u0020=1": "' =1", "\u00a0=1": "'\u00a0=1", "\x00=1": "'\x00=1", "＋1": "'＋1", "＠SUM(1)": "'＠SUM(1)", "'=1": "''=1", "'": "''",
+		"=1": "'=1", "+1+1": "'+1+1", "-2+3": "'-2+3", "@SUM(1)": "'@SUM(1)", "＋1": "'＋1", "＠SUM(1)": "'＠SUM(1)",
+		"\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", "\u0020=1": "' =1", "\u00a0=1": "'\u00a0=1",
+		"\x00=1": "'\x00=1", "'=1": "''=1", "'": "''",
 		"a;=1+1;b;;@c": "a;'=1+1;b;;'@c", "; =1": ";' =1", ";'": ";''", "no; its": "no; its", " 1": " 1",
 		"": "", "limit": "limit", "a=1": "a=1", "salary-1": "salary-1", "é": "é", "\xff": "\xff",
 	} {

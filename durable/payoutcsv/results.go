@@ -22,10 +22,10 @@ import (
 // If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in
 // the review column.
 //
-// A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. Some spreadsheets also split a;=1 at the semicolon,
-// even within quotation marks. So the package inserts an apostrophe before = + - @, their full-width forms and an
-// apostrophe, at the beginning of a reference, order_id, error code or review reason, and after each semicolon in it.
-// White space and control characters before such a character get the apostrophe. [Unescape] restores the value.
+// A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. Some spreadsheets also split a;=1 at the
+// semicolon, even within quotation marks. So the package inserts an apostrophe before = + - @, their full-width forms
+// and an apostrophe, at the beginning of a reference, order_id, error code or review reason, and after each semicolon
+// in it. White space and control characters before such a character get the apostrophe. [Unescape] restores the value.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)
@@ -39,7 +39,7 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 		}
 	}
 	if f.Batch != "" {
-		counts, err := store.Counts(ctx, f)
+		counts, err := store.Counts(ctx, durable.Filter{Batch: f.Batch, Limit: 1}) // for the number of pruned payouts
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
@@ -66,7 +66,8 @@ func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, fi
 		if err != nil {
 			return err
 		}
-		if part = append(part, row); len(part) < batchRows {
+		part = append(part, row)
+		if len(part) < batchRows {
 			continue
 		}
 		if err := writePart(ctx, out, store, part); err != nil {
@@ -130,7 +131,8 @@ func record(row durable.Row) []string {
 }
 
 func flush(out *csv.Writer) error {
-	if out.Flush(); out.Error() != nil {
+	out.Flush()
+	if out.Error() != nil {
 		return fmt.Errorf("payoutcsv: %w", out.Error())
 	}
 	return nil

@@ -21,11 +21,13 @@ import (
 )
 
 const (
+	notNumber = "amount: not a number such as 10.50, without spaces, thousands separators and leading zeros"
+
 	header = "reference,amount,destination\n"
 	card   = "4111111111111111"
 )
 
-// read returns the rows of a file as text: the line, and the payout or the reason why it is none.
+// read returns the rows of a file as text: the line, and the payout or the reason for its rejection.
 func read(t *testing.T, content string, o Options) ([]string, error) {
 	t.Helper()
 	var file io.Reader = strings.NewReader(content)
@@ -55,7 +57,7 @@ func inUTF16(order binary.AppendByteOrder, text string) string {
 	return string(b)
 }
 
-func TestRowsReadsWhatProgramsWrite(t *testing.T) {
+func TestRowsReadsFilesOfSpreadsheetsAndBanks(t *testing.T) {
 	expected := Options{ExpectRows: 1, ExpectTotal: paymentsvc.MustParseAmount("1")}
 	for name, c := range map[string]struct {
 		content string
@@ -72,7 +74,9 @@ func TestRowsReadsWhatProgramsWrite(t *testing.T) {
 		"tabs":                  {"reference\tamount\tdestination\na\t1.5\tx\n", Options{}, []string{"2 a 1.5 x"}},
 		"a separator named":     {"sep=|\nreference|amount|destination\na|1.5|x\n", Options{}, []string{"3 a 1.5 x"}},
 		"a separator given":     {"reference|amount|destination\na|1|x\n", Options{Comma: '|'}, []string{"2 a 1 x"}},
-		"CR LF":                 {"reference,amount,destination\r\na,1,x\r\nb,2,y\r\n", Options{}, []string{"2 a 1 x", "3 b 2 y"}},
+		"CR LF": {
+			"reference,amount,destination\r\na,1,x\r\nb,2,y\r\n", Options{}, []string{"2 a 1 x", "3 b 2 y"},
+		},
 		"CR":                    {"reference,amount,destination\ra,1,x\rb,2,y\r", Options{}, []string{"2 a 1 x", "3 b 2 y"}},
 		"a byte order mark":     {"\ufeff" + header + "a,1,x\n", Options{}, []string{"2 a 1 x"}},
 		"UTF-16":                {inUTF16(binary.LittleEndian, "\ufeff"+header+"😀,1,ü\n"), Options{}, []string{"2 😀 1 ü"}},
@@ -85,7 +89,9 @@ func TestRowsReadsWhatProgramsWrite(t *testing.T) {
 			"reference;amount;destination\na;10,50;x\nb;3;x\n", Options{DecimalComma: true}, []string{"2 a 10.50 x", "3 b 3 x"},
 		},
 		"three decimals, allowed": {header + "a,10.500,x\n", Options{Scale: 3}, []string{"2 a 10.500 x"}},
-		"a column ignored":        {"reference,note,amount,destination\na,b,1,x\n", Options{Ignore: []string{"Note"}}, []string{"2 a 1 x"}},
+		"a column ignored": {
+			"reference,note,amount,destination\na,b,1,x\n", Options{Ignore: []string{"Note"}}, []string{"2 a 1 x"},
+		},
 		"no last line end, but an expected total": {
 			"reference,destination,amount\na,x,1", expected, []string{"2 a 1 x"},
 		},
@@ -118,22 +124,22 @@ func TestRowsReadsWhatProgramsWrite(t *testing.T) {
 
 func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 	const (
-		invisible = "a line end, a combining mark or another invisible character"
-		another   = "not in Unicode NFC, such as an é that is two characters: convert the file to NFC"
-		formula   = "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
-		unclosed  = "a quotation mark that is not closed, or text after one that is"
-		number    = "amount: not a number such as 10.50, without spaces, thousands separators and leading zeros"
+		invisible     = "a line end, a combining mark or another invisible character"
+		another       = "not in Unicode NFC, such as an é that is two characters: convert the file to NFC"
+		formula       = "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
+		decimalCommas = "a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one"
+		unclosed      = "a quotation mark that is not closed, or text after one that is"
 	)
 	for row, reason := range map[string]string{
 		"a,1":                             "2 columns, want 3",
 		"a,1,000," + card:                 "4 columns, want 3",
 		",1,x":                            "reference: empty",
-		"a,,x":                            number,
+		"a,,x":                            notNumber,
 		"a,1,":                            "destination: empty",
 		"a,0.00,x":                        "amount: not above 0",
 		"a,-1,x":                          "amount: not above 0",
-		`a,"1,5",x`:                       `amount: a decimal comma: set DecimalComma (-decimal-comma) if all amounts have one`,
-		"a,1 EUR,x":                       number,
+		`a,"1,5",x`:                       "amount: " + decimalCommas,
+		"a,1 EUR,x":                       notNumber,
 		"a,10.500,x":                      "amount: 3 decimals, want at most 2, see Scale (-scale)",
 		"a,1, x":                          "destination: white space around it",
 		"a,1,4.11111E+15":                 "destination: " + exponent,
@@ -167,7 +173,7 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 	rows, err := read(t, "reference;amount;destination\na;1.000;x\nb;1.000,50;x\nc;1,0,0;x\n", Options{DecimalComma: true})
 	require.NoError(t, err)
 	for i, row := range rows {
-		assert.Equal(t, fmt.Sprintf("%d: amount: not a number such as 10,50, without spaces, thousands separators and leading zeros", i+2), row)
+		assert.Equal(t, fmt.Sprintf("%d: %s", i+2, strings.Replace(notNumber, "10.50", "10,50", 1)), row)
 	}
 	rows, err = read(t, inUTF16(binary.LittleEndian, "\ufeff"+header)+"a\x00,\x001\x00,\x00\x00\xd8\n\x00", Options{})
 	require.NoError(t, err)
@@ -178,8 +184,9 @@ func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
 	const reason = "an error or a missing value of a spreadsheet, such as #N/A, ### or null"
 	for _, value := range []string{
 		"#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!", "#NV", "#BEZUG!", "#WERT!", "#ZAHL!", "#VALEUR!",
-		"#NOM?", "#NOMBRE!", "#NUL!", "#Н/Д", "#ССЫЛКА!", "#ЗНАЧ!", "#ИМЯ?", "#ДЕЛ/0!", "#ЧИСЛО!", "#ПУСТО!", "#N/D", "#¡REF!",
-		"#¡VALOR!", "#¿NOMBRE?", "#¡DIV/0!", "#¡NUM!", "#¡NÚM!", "#¡NULO!", "#SPILL!", "#ERROR!", "Err:502", "Err :502",
+		"#NOM?", "#NOMBRE!", "#NUL!", "#Н/Д", "#ССЫЛКА!", "#ЗНАЧ!", "#ИМЯ?", "#ДЕЛ/0!", "#ЧИСЛО!", "#ПУСТО!", "#N/D",
+		"#¡REF!", "#¡VALOR!", "#¿NOMBRE?", "#¡DIV/0!", "#¡NUM!", "#¡NÚM!", "#¡NULO!", "#SPILL!", "#ERROR!",
+		"Err:502", "Err :502",
 		"Ошибка:502", "########", "#", "nan", "NaN", "null", "NULL", "None", "undefined", "<NA>", "#n/a", "#ссылка!",
 		"#NOM\u00a0?", "＃Ｎ／Ａ", "ｎｕｌｌ", "＃＃＃＃", "# REF!", "\u00a0#N/A", "null ",
 	} {
@@ -204,7 +211,7 @@ func TestRowsRejectsDuplicates(t *testing.T) {
 	rows, err := read(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"2 a 1 x", "3: amount: not a number such as 10.50, without spaces, thousands separators and leading zeros", "4: duplicate reference, already in line 2",
+		"2 a 1 x", "3: " + notNumber, "4: duplicate reference, already in line 2",
 		"5: duplicate reference, already in line 3", "6 c 3 x",
 	}, rows)
 }
@@ -227,7 +234,7 @@ func TestRowsRejectsALastRowThatMayBeCutOff(t *testing.T) {
 	}
 }
 
-func TestRowsNeedsTheColumns(t *testing.T) {
+func TestRowsRequiresTheColumns(t *testing.T) {
 	for content, reason := range map[string]string{
 		"":                                     "the file is empty",
 		"\n\n":                                 "the file is empty",
@@ -275,8 +282,8 @@ func inUTF32(order binary.AppendByteOrder, text string) string {
 	return string(b)
 }
 
-func TestRowsNamesAnotherFormat(t *testing.T) {
-	row := "a,1," + card + "\n"
+func TestRowsIdentifiesOtherFormats(t *testing.T) {
+	row, above := "a,1,"+card+"\n", "lines above the header, which is in line "
 	for content, reason := range map[string]string{
 		"PK\x03\x04\x14\x00" + card:               "a workbook (xlsx or ods)",
 		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + card: "a workbook (xls)",
@@ -289,9 +296,9 @@ func TestRowsNamesAnotherFormat(t *testing.T) {
 		inUTF32(binary.LittleEndian, "Имя,"+header+row):                             "UTF-32 (little-endian)",
 		inUTF32(binary.BigEndian, "\ufeff"+header+row):                              "UTF-32 (big-endian)",
 		inUTF32(binary.BigEndian, header+row):                                       "UTF-32 (big-endian)",
-		"Payouts of March\n" + card + "\n\n" + header + row:                         "line 1: lines above the header, which is in line 4",
-		"\nAmount,a\nb\nREFERENCE;\"amount\";destination;\n" + row:                  "line 2: lines above the header, which is in line 4",
-		"\"Payouts\nof March\"\n" + header + row:                                    "line 1: lines above the header, which is in line 3",
+		"Payouts of March\n" + card + "\n\n" + header + row:                         "line 1: " + above + "4",
+		"\nAmount,a\nb\nREFERENCE;\"amount\";destination;\n" + row:                  "line 2: " + above + "4",
+		"\"Payouts\nof March\"\n" + header + row:                                    "line 1: " + above + "3",
 		card + strings.Repeat("\n"+card, maxAbove+1) + "\n" + header:                "line 1: no names of columns",
 		"reference,amount,destination," + card + "\nreference,amount,destination\n": "line 1: column 4 has no usable name",
 	} {
@@ -318,7 +325,7 @@ func TestRowsEndsWhereReadingFails(t *testing.T) {
 	}
 }
 
-// TestRowsLosesNoLine covers each line that is not empty by a row that is read or rejected.
+// A row, accepted or rejected, covers each line with text.
 func TestRowsLosesNoLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOf(rapid.StringOf(rapid.RuneFrom([]rune("ab1.,\" é")))).Draw(t, "lines")
@@ -382,7 +389,8 @@ func TestRowsKeepsOnlyHashes(t *testing.T) {
 	n, most := 0, uint64(0)
 	for _, err := range Rows(io.MultiReader(strings.NewReader(header), &numbered{left: rows}), Options{}) {
 		require.NoError(t, err)
-		if n++; n%25_000 == 0 {
+		n++
+		if n%25_000 == 0 {
 			most = max(most, heap())
 		}
 	}

@@ -45,8 +45,8 @@ var signatures = []struct{ begin, name string }{
 	{"%PDF-", "PDF"},
 }
 
-// decoded returns the file as UTF-8 without a byte order mark. Half a UTF-16 character, such as at the end of a file cut
-// off, becomes U+FFFD, so its row is rejected.
+// decoded returns the file as UTF-8 without a byte order mark. Half a UTF-16 character, such as at the end of a
+// truncated file, becomes U+FFFD, so its row is rejected.
 func decoded(file io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(file)
 	begin, err := r.Peek(8)

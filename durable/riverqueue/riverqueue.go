@@ -180,7 +180,8 @@ func (w *worker) Work(ctx context.Context, _ *river.Job[Batch]) error {
 		if errors.Is(err, durable.ErrPaused) || errors.Is(err, durable.ErrHeld) || errors.Is(err, durable.ErrBusy) {
 			err = nil
 		}
-		if err = errors.Join(err, q.sweep(ctx)); err != nil {
+		err = errors.Join(err, q.sweep(ctx))
+		if err != nil {
 			return err
 		}
 		if calls < q.c.Batch.Rows || q.now().Sub(begun) >= q.c.Batch.Duration {

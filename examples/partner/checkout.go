@@ -228,7 +228,8 @@ func (l *limiter) take(client netip.Prefix, now time.Time) time.Duration {
 	if now.Sub(l.since) >= time.Minute {
 		l.since, l.taken = now, map[netip.Prefix]int{}
 	}
-	if l.taken[client]++; l.most == 0 || l.taken[client] <= l.most {
+	l.taken[client]++
+	if l.most == 0 || l.taken[client] <= l.most {
 		return 0
 	}
 	return l.since.Add(time.Minute).Sub(now)

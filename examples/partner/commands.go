@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable"
@@ -18,17 +17,14 @@ import (
 )
 
 const (
-	lookInterval = 200 * time.Millisecond // between two counts in the database
+	lookInterval = 200 * time.Millisecond // the least time between two summaries
 	lineInterval = 5 * time.Second        // between two lines of progress
 )
 
 // checkFile reports the rows and payouts of a file, and whether the balance covers them.
-func checkFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	file, err := os.Open(set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	defer func() { _ = file.Close() }()
+func checkFile(
+	ctx context.Context, set *settings, file io.ReadSeeker, stdout, stderr io.Writer,
+) (int, error) {
 	report, err := payoutcsv.Check(file, set.File)
 	if listed := listRejections(stderr, file, set.File); listed != nil && err == nil {
 		err = listed
@@ -102,17 +98,7 @@ func printRejections(out io.Writer, file string, rows []payoutcsv.Row, all int64
 
 // payFile imports a file and sends its payouts until each one is sent or blocked. It waits while the database is
 // unavailable. It also sends other due payouts, and other processes may share the work.
-func payFile(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	file, err := os.Open(set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	defer func() { _ = file.Close() }()
-	p, err := open(ctx, set, stderr)
-	if err != nil {
-		return exitError, err
-	}
-	defer p.Close()
+func (p *program) payFile(ctx context.Context, file *os.File, stdout, stderr io.Writer) (int, error) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -152,28 +138,28 @@ func (p *program) importAndWait(ctx context.Context, file *os.File, stdout, stde
 	_, _ = fmt.Fprintf(stdout, "%s: %s: %s with a total of %s, %d known, %d rejected, %s\n", name,
 		many(result.Report.Rows, "row", "rows"), many(result.New, "new payout", "new payouts"), result.NewTotal, result.Known,
 		result.Report.Rejected, many(result.Conflicts, "conflict", "conflicts"))
-	counts, err := p.wait(ctx, result.Batch, name, stderr)
+	sent, err := p.wait(ctx, file, stderr)
 	if err != nil {
 		return exitError, err
 	}
 	for _, state := range durable.States() {
-		if n := counts.States[state].Rows; n > 0 {
+		if n := sent.states[state]; n > 0 {
 			_, _ = fmt.Fprintf(stdout, "%8d %s\n", n, state)
 		}
 	}
-	if counts.Held.Rows > 0 {
+	if sent.held > 0 {
 		status, err := p.store.Status(ctx)
 		if err != nil {
 			return exitError, err
 		}
 		_, _ = fmt.Fprintf(stdout, "%s held until a person releases them on the operators' page: %s\n",
-			many(counts.Held.Rows, "payout is", "payouts are"), cmp.Or(status.HoldReason, "an earlier hold"))
+			many(sent.held, "payout is", "payouts are"), cmp.Or(status.HoldReason, "an earlier hold"))
 	}
-	return review(stdout, counts, result), nil
+	return review(stdout, sent, result), nil
 }
 
 // review prints the tasks of the operator, and returns the exit status.
-func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
+func review(out io.Writer, sent summary, result payoutcsv.Result) int {
 	code := exitDone
 	if n := result.Report.Rejected + result.Conflicts; n > 0 {
 		_, _ = fmt.Fprintf(
@@ -182,53 +168,115 @@ func review(out io.Writer, counts durable.Counts, result payoutcsv.Result) int {
 		)
 		code = exitReview
 	}
-	if counts.Held.Rows > 0 {
+	if sent.held > 0 {
 		code = exitReview
 	}
-	if counts.Review.Rows+counts.States[durable.StateCreated].Rows-counts.Held.Rows+
-		counts.States[durable.StateRejected].Rows+counts.States[durable.StateFailed].Rows > 0 {
+	if sent.pruned > 0 {
+		_, _ = fmt.Fprintf(out, "%s pruned: the final states are not known any more.\n",
+			many(sent.pruned, "payout was", "payouts were"))
+		code = exitReview
+	}
+	if sent.review > 0 {
 		_, _ = fmt.Fprintln(out, "Some payouts need review: see the operators' page.")
 		code = exitReview
 	}
 	return code
 }
 
-// wait returns when every payout of the batch was sent or is blocked until an operator acts.
-func (p *program) wait(ctx context.Context, batch, name string, out io.Writer) (durable.Counts, error) {
-	for last := time.Now(); ; pause(ctx, lookInterval) {
-		if ctx.Err() != nil {
-			return durable.Counts{}, ctx.Err()
+// summary counts the payouts of a file. Some may have been imported with another file.
+type summary struct {
+	states map[durable.State]int64
+	held   int64
+	pruned int64
+	// review counts the other payouts with a reason for a review, or in a state without a success at the service.
+	review int64
+}
+
+func (s *summary) add(stored durable.Compared) {
+	row := stored.Row
+	switch {
+	case errors.Is(stored.Err, durable.ErrPruned):
+		s.pruned++
+		return
+	case stored.Err != nil: // a conflict, already counted by Import
+		return
+	}
+	s.states[row.State]++
+	switch {
+	case row.Held:
+		s.held++
+	case row.ReviewReason != "", row.State != durable.StatePending && row.State != durable.StateSucceeded:
+		s.review++
+	}
+}
+
+// summarize reads the file again, and looks up each payout, because some may belong to the batch of an earlier file.
+func (p *program) summarize(ctx context.Context, file io.ReadSeeker) (s summary, err error) {
+	s.states = map[durable.State]int64{}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return s, err
+	}
+	var part []durable.NewPayout
+	compare := func() error {
+		stored, err := p.store.Compare(ctx, part...)
+		for _, one := range stored {
+			s.add(one)
 		}
-		counts, err := p.store.Counts(ctx, durable.Filter{Kind: durable.KindPayout, Batch: batch})
-		var status durable.Status
-		if err == nil {
-			status, err = p.store.Status(ctx)
-		}
-		print := time.Since(last) >= lineInterval
-		if print {
-			last = time.Now()
-		}
+		part = part[:0]
+		return err
+	}
+	for row, err := range payoutcsv.Rows(file, p.set.File) {
 		if err != nil {
-			if print {
-				p.log.Warn("the database does not answer", "err", err)
-			}
+			return s, err
+		}
+		if row.Rejected != "" {
 			continue
 		}
-		waiting := counts.States[durable.StateCreated].Rows - counts.Held.Rows
-		starting := counts.States[durable.StateStarting].Rows
-		switch stopped := status.Paused && status.Until.IsZero(); {
-		case starting == 0 && (waiting <= 0 || stopped):
+		part = append(part, durable.NewPayout{Reference: row.Reference, Amount: row.Amount, Destination: row.Destination})
+		if len(part) == 1000 {
+			if err := compare(); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, compare()
+}
+
+// wait returns when every payout of the file was sent or is blocked until an operator acts.
+func (p *program) wait(ctx context.Context, file *os.File, out io.Writer) (summary, error) {
+	name := filepath.Base(file.Name())
+	for last := time.Now(); ; {
+		if ctx.Err() != nil {
+			return summary{}, ctx.Err()
+		}
+		begun := time.Now()
+		status, err := p.store.Status(ctx) // first, because no claim follows a pause
+		var sent summary
+		if err == nil {
+			sent, err = p.summarize(ctx, file)
+		}
+		created, starting := sent.states[durable.StateCreated]-sent.held, sent.states[durable.StateStarting]
+		stopped := status.Paused && status.Until.IsZero()
+		report := time.Since(last) >= lineInterval
+		if report {
+			last = time.Now()
+		}
+		switch {
+		case err == nil && starting == 0 && (created == 0 || stopped):
 			if stopped {
 				_, _ = fmt.Fprintf(out, "%s: paused: %s\n", name, status.Reason)
 			}
-			return counts, nil
-		case print:
+			return sent, nil
+		case err != nil && report:
+			p.log.Warn("the database does not respond", "err", err)
+		case report:
 			why := ""
 			if status.Paused {
 				why = fmt.Sprintf("; paused until %s UTC: %s", status.Until.UTC().Format(time.TimeOnly), status.Reason)
 			}
-			_, _ = fmt.Fprintf(out, "%s: %s%s\n", name, many(waiting+starting, "payout waits", "payouts wait"), why)
+			_, _ = fmt.Fprintf(out, "%s: %s%s\n", name, many(created+starting, "payout waits", "payouts wait"), why)
 		}
+		pause(ctx, max(lookInterval, 10*time.Since(begun))) // a large file takes time to read
 	}
 }
 
@@ -240,49 +288,21 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // writeResults writes the results of the payouts of a file, or of all payouts.
-func writeResults(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	var file *os.File
-	if len(set.Args) > 0 {
-		var err error
-		file, err = os.Open(set.Args[0])
-		if err != nil {
-			return exitError, err
-		}
-		defer func() { _ = file.Close() }()
+func (p *program) writeResults(ctx context.Context, file *os.File, stdout io.Writer) error {
+	if file == nil {
+		return payoutcsv.WriteResults(ctx, stdout, p.store, durable.Filter{})
 	}
-	p, err := open(ctx, set, stderr)
-	if err != nil {
-		return exitError, err
-	}
-	defer p.Close()
-	if file != nil {
-		return exitDone, payoutcsv.WriteFileResults(ctx, stdout, p.store, file, set.File)
-	}
-	return exitDone, payoutcsv.WriteResults(ctx, stdout, p.store, durable.Filter{})
+	return payoutcsv.WriteFileResults(ctx, stdout, p.store, file, p.set.File)
 }
 
 // hold holds all payouts before anything else runs on a restored database.
-func hold(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	p, err := open(ctx, set, stderr)
-	if err != nil {
-		return exitError, err
+func (p *program) hold(ctx context.Context, stdout io.Writer) error {
+	generation, err := p.store.HoldPayouts(ctx, "the command line", p.set.Args[0])
+	if err == nil {
+		_, _ = fmt.Fprintf(stdout,
+			"held; generation %d: compare and release the payouts on the operators' page\n", generation)
 	}
-	defer p.Close()
-	generation, err := p.store.HoldPayouts(ctx, "the command line", set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	_, _ = fmt.Fprintf(stdout, "held; generation %d: compare and release the payouts on the operators' page\n", generation)
-	return exitDone, nil
-}
-
-// makePayouts writes an example of a file.
-func makePayouts(_ context.Context, set *settings, stdout, _ io.Writer) (int, error) {
-	n, err := strconv.Atoi(set.Args[0])
-	if err != nil {
-		return exitError, err
-	}
-	return exitDone, writePayouts(stdout, n)
+	return err
 }
 
 // writePayouts writes a file of n payouts to public test card numbers and made-up phone numbers.

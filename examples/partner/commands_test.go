@@ -5,11 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +84,57 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 	assert.Contains(t, out, "none.csv")
 }
 
+// A payout may belong to the batch of an earlier file.
+func TestPayoutsReportsPayoutsOfOtherFiles(t *testing.T) {
+	const header = "reference,amount,destination\n"
+	for name, c := range map[string]struct {
+		fault paymentsvctest.Fault // of the payout in the first file
+		text  string
+	}{
+		"rejected": {paymentsvctest.Reject(400, "E1", "no"), "1 rejected"},
+		"unknown": {
+			paymentsvctest.Answer(paymentsvctest.AfterCommit, 502, "application/json", `{"order_id":"1"}`), "1 unknown",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := startService(t)
+			service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), c.fault)
+			service.Fault(paymentsvctest.StatusPayout, paymentsvctest.Every(), paymentsvctest.Refuse())
+			args := append(serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db")), "payouts")
+			code, out := command(t, append(args, fileWith(t, header+"a,1,x\n"))...)
+			assert.Equal(t, exitReview, code, out)
+			code, out = command(t, append(args, fileWith(t, header+"a,1,x\nb,1,x\n"))...)
+			assert.Equal(t, exitReview, code, out)
+			assert.Contains(t, out, c.text)
+			assert.Contains(t, out, "1 pending")
+		})
+	}
+	t.Run("pruned", func(t *testing.T) {
+		service := startService(t)
+		args := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
+		file := fileWith(t, header+"a,1,x\n")
+		code, out := command(t, append(args, "payouts", file)...)
+		assert.Equal(t, exitDone, code, out)
+		set, _ := readSettings(args, from(), io.Discard)
+		p, err := open(t.Context(), set, io.Discard)
+		require.NoError(t, err)
+		defer p.Close()
+		for _, statement := range []string{
+			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`,
+			`UPDATE durable_orders SET state = 'succeeded', created_at = 0`,
+		} {
+			_, err := p.db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		pruned, err := p.store.Prune(t.Context(), 24*time.Hour)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, pruned)
+		code, out = command(t, append(args, "payouts", file)...)
+		assert.Equal(t, exitReview, code, out)
+		assert.Contains(t, out, "1 payout was pruned: the final states are not known any more")
+	})
+}
+
 func TestPayoutsPausesWithoutFunds(t *testing.T) {
 	service := startService(t)
 	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Reject(402, "no_funds", "no funds"))
@@ -137,7 +191,7 @@ func TestCheckSendsNothing(t *testing.T) {
 	assert.Empty(t, service.Orders())
 }
 
-func TestResultsAreOfAFileOrOfAll(t *testing.T) {
+func TestResultsWritesOneFileOrAll(t *testing.T) {
 	service := startService(t)
 	flags := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
 	first, second := fileWith(t, example(t, 2)), fileWith(t, "reference,amount,destination\nbonus-1,5,x\n")
@@ -219,6 +273,13 @@ func TestPayoutsWaitsForTheDatabase(t *testing.T) {
 	}
 	assert.Contains(t, out, fmt.Sprintf("%d rows", n))
 	assert.Len(t, service.Orders(), n, "every payout is sent once")
+	counted := 0
+	for _, line := range regexp.MustCompile(`(?m)^ +(\d+) [a-z]+$`).FindAllStringSubmatch(out, -1) {
+		of, err := strconv.Atoi(line[1])
+		require.NoError(t, err)
+		counted += of
+	}
+	assert.Equal(t, n, counted, "every payout is counted once")
 }
 
 // outage closes the connections of a database when the time has come, and rejects new connections for two seconds.

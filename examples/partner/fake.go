@@ -20,7 +20,7 @@ const (
 	demoScheme   = `hex(timestamp "." body)`
 	demoFields   = "error_code,error_message"
 	demoBalance  = "250000.00"
-	demoSettling = 3 * time.Second // from the start of an order to its final status
+	demoSettling = 2 * time.Second // the time from a start to its final status is up to twice as long
 )
 
 // demo replaces the flags for the caller, keys, scheme and errors with the settings of the fake.
@@ -37,8 +37,7 @@ func (set *settings) demo() (err error) {
 // fakeService is a fake of the service inside this process.
 type fakeService struct {
 	*paymentsvctest.Server
-	log  *slog.Logger
-	seen map[string]time.Time // when the orders in flight were first seen, by order_id
+	log *slog.Logger
 }
 
 func startFake(set *settings, log *slog.Logger) (*fakeService, error) {
@@ -66,7 +65,7 @@ func startFake(set *settings, log *slog.Logger) (*fakeService, error) {
 		})
 	}
 	log.Warn("no -service: a fake inside this process takes the calls; all that it does is made up, and no money moves")
-	return &fakeService{Server: server, log: log, seen: map[string]time.Time{}}, nil
+	return &fakeService{server, log}, nil
 }
 
 // importDemo queues 40 payouts, so that the operators' page is not empty.
@@ -80,43 +79,26 @@ func (p *program) importDemo(ctx context.Context) error {
 	return err
 }
 
-// live settles orders a moment after they were started, and sends the notifications, until ctx is done.
+// live settles orders a moment after they were started, and sends the notifications, until ctx is done. One order in
+// twelve fails.
 func (f *fakeService) live(ctx context.Context, notifications string) error {
 	f.SetReceiver(paymentsvctest.ToURL(notifications))
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case now := <-tick.C:
-			for _, order := range f.Orders() {
-				if err := f.settle(order, now); err != nil {
-					f.log.Error("the fake cannot settle an order", "order_id", order.OrderID, "err", err)
-				}
+	for before := 0; ctx.Err() == nil; pause(ctx, demoSettling) {
+		orders := f.Orders()
+		for _, order := range orders[:before] {
+			if order.Status.Final() {
+				continue
 			}
-			f.Deliver(ctx)
+			status := paymentsvc.StatusSuccess
+			if order.Number%12 == 0 {
+				status = paymentsvc.StatusFailure
+			}
+			if _, err := f.Settle(order.OrderID, status); err != nil {
+				f.log.Error("the fake cannot settle an order", "order_id", order.OrderID, "err", err)
+			}
 		}
+		before = len(orders)
+		f.Deliver(ctx)
 	}
-}
-
-// settle ends an order after demoSettling. One order in twelve fails.
-func (f *fakeService) settle(order paymentsvctest.Order, now time.Time) error {
-	if order.Status.Final() {
-		return nil
-	}
-	since, seen := f.seen[order.OrderID]
-	if !seen {
-		f.seen[order.OrderID] = now
-	}
-	if !seen || now.Sub(since) < demoSettling {
-		return nil
-	}
-	delete(f.seen, order.OrderID)
-	status := paymentsvc.StatusSuccess
-	if order.Number%12 == 0 {
-		status = paymentsvc.StatusFailure
-	}
-	_, err := f.Settle(order.OrderID, status)
-	return err
+	return nil
 }

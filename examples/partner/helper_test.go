@@ -29,10 +29,10 @@ const (
 	card     = "4111111111111111"
 	key      = "the-secret-that-nobody-prints"
 	oldKey   = "the-secret-before-that-nobody-prints"
-	patience = 2 * time.Minute // of what must happen, however slow the machine is
+	patience = 2 * time.Minute // enough for a slow machine
 )
 
-// output keeps all that is written to it.
+// output keeps the written text.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -69,7 +69,7 @@ func fileWith(t *testing.T, text string) string {
 	return file
 }
 
-// command runs a command, and returns its exit status and all that it wrote.
+// command runs a command, and returns its exit status and output.
 func command(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	var out output

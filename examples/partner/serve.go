@@ -11,31 +11,30 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/ops"
 )
 
 // serve serves until ctx ends, or until a part of it fails.
-func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, error) {
-	p, err := open(ctx, set, stderr)
+func (p *program) serve(ctx context.Context, stdout io.Writer) error {
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: p.set.Scheme, Secrets: p.set.Keys, // during a rotation, both keys
+		Tolerance:    paymentsvc.AnyAge, // a duplicate has no effect here
+		OnError:      func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) },
+		OnUnreadable: p.store.KeepUnreadable,
+	})
 	if err != nil {
-		return exitError, err
-	}
-	defer p.Close()
-	webhook, err := newWebhook(
-		set, func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) },
-	)
-	if err != nil {
-		return exitError, err
+		return err
 	}
 	buyers := site{"public", nil, newServer((&shop{program: p}).handler(webhook.Handler(p.store.Notified)), p.log)}
 	operators := site{"admin", nil, newServer(p.operators(), p.log)}
 	for _, s := range []struct {
 		*site
 		address string
-	}{{&buyers, set.Addr}, {&operators, set.Admin}} {
+	}{{&buyers, p.set.Addr}, {&operators, p.set.Admin}} {
 		s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.address)
 		if err != nil {
-			return exitError, err
+			return err
 		}
 		defer func() { _ = s.listener.Close() }()
 	}
@@ -43,7 +42,7 @@ func serve(ctx context.Context, set *settings, stdout, stderr io.Writer) (int, e
 		p.log.Warn("-admin is no loopback address and its page asks for no password: let only your login reach it, " +
 			"or anybody can decide under any name")
 	}
-	return exitDone, p.until(ctx, buyers, operators, stdout)
+	return p.until(ctx, buyers, operators, stdout)
 }
 
 // operators returns the handler of the operators' page and the metrics.

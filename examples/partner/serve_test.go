@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"crypto/rand"
 	"database/sql"
 	"io"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,6 +108,46 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		require.NoError(t, p.db.QueryRowContext(t.Context(), `SELECT MIN(basket) || COUNT(*) FROM shipments`).Scan(&shipped))
 		assert.Equal(t, basket+"1", shipped, "the paid one, once")
 	})
+}
+
+func TestServeKeepsAnUnreadableNotification(t *testing.T) {
+	service := startService(t)
+	s := startServing(t, from(), serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))...)
+	to := paymentsvctest.ToURL(s.Public + "/notifications")
+	status, err := service.SendBody(t.Context(), to, demoProject, time.Now(), []byte(`{"order_id":"lost-1"}`), nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, read(t, s.Admin+"/"), "1 unreadable notification")
+	assert.Contains(t, read(t, s.Admin+"/unreadable"), "lost-1")
+}
+
+// The role of the later starts may not create tables.
+func TestProgramNeedsNoRightToCreateTables(t *testing.T) {
+	address, err := url.Parse(postgres(t))
+	require.NoError(t, err)
+	service := startService(t)
+	var processes sync.WaitGroup
+	for range 2 { // they start together
+		processes.Go(func() {
+			code, out := command(t, append(serviceFlags(t, service.URL, address.String()), "results")...)
+			assert.Equal(t, exitDone, code, out)
+		})
+	}
+	processes.Wait()
+	db, err := sql.Open("pgx", address.String())
+	require.NoError(t, err)
+	role := "program_" + strings.ToLower(rand.Text())
+	t.Cleanup(func() {
+		_, err := db.ExecContext(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role+`; DROP ROLE `+role)
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+	})
+	_, err = db.ExecContext(t.Context(), `CREATE ROLE `+role+` LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO `+role)
+	require.NoError(t, err)
+	address.User = url.User(role)
+	code, out := command(t, append(serviceFlags(t, service.URL, address.String()), "results")...)
+	assert.Equal(t, exitDone, code, out)
 }
 
 func TestServeReconcilesALostResponse(t *testing.T) {
@@ -251,7 +294,7 @@ func TestLimiterCountsByMinuteAndNetwork(t *testing.T) {
 	assert.Zero(t, l.take(client("192.0.2.1:1000"), now.Add(time.Minute)))
 }
 
-// TestOrderPageBacksOff also finds that no page calls failed what may have gone through.
+// A page also reports no failure for a payment that may have succeeded.
 func TestOrderPageBacksOff(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for age, refresh := range map[time.Duration]int{0: 2, 30 * time.Second: 6, time.Hour: 60, -time.Hour: 2} {
@@ -301,7 +344,9 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 		args []string
 		code int
 	}{
-		{nil, exitDone}, {[]string{"-service", "https://new.example"}, exitDone}, {[]string{"-service-name", "other"}, exitError},
+		{nil, exitDone},
+		{[]string{"-service", "https://new.example"}, exitDone},
+		{[]string{"-service-name", "other"}, exitError},
 	} {
 		code, out := command(t, append(named, c.args...)...)
 		assert.Equal(t, c.code, code, out)
@@ -330,7 +375,7 @@ func TestProgramPrintsNoSecret(t *testing.T) {
 			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&traces, r.Body) }),
 		)
 		t.Cleanup(collector.Close)
-		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // which the exporter reads by itself
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // the exporter reads it
 		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
 		environment := from("OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL)
 		service := startService(t)

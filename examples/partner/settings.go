@@ -24,12 +24,12 @@ const usage = `Usage: partner [serve] [flags]
        partner make-payouts N
 
 serve takes payments and notifications, and sends queued payouts. check reports what a file of payouts contains, and
-sends nothing. payouts imports a file and sends it, until nothing more can be done. results writes what became of the
-payouts of a file, or of all. hold holds all payouts, after a restored backup, until they are released. make-payouts
-writes an example of a file. All write to the standard output.
+sends nothing. payouts imports a file, and sends its payouts until each one is sent or blocked. results writes the
+states of the payouts of a file, or of all payouts. hold holds all payouts, after a restored backup, until their
+release. make-payouts writes an example of a file. All write to the standard output.
 
-Exit status: 0 when the service has every payout, whose end notifications report; 1 for an error; 2 for wrong flags;
-3 when something needs review.
+Exit status: 0 if the service has every payout of the file, and notifications report the final states; 1 for an error;
+2 for wrong flags; 3 if something needs review.
 
 Without -service all calls go to a fake service inside this process, and no money moves.
 
@@ -37,8 +37,10 @@ Without -service all calls go to a fake service inside this process, and no mone
 
 // settings are the parsed flags.
 type settings struct {
-	Command string
-	Args    []string
+	Command   string
+	Args      []string
+	TakesFile bool // the first of Args is a file
+	Rows      int  // of make-payouts
 
 	Database                        string // "" for a SQLite file removed at the end
 	Service                         string // "" for the fake
@@ -139,14 +141,15 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
 	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
 	flags.IntVar(&set.File.Scale, "scale", 2, "decimals that an amount in a file may have")
-	flags.Func("columns", "other `names` of the columns in a file, such as reference=Beleg,amount=Betrag", func(s string) error {
+	columns := func(s string) error {
 		set.File.Columns = map[string]string{}
 		for _, pair := range split(s) {
 			column, name, _ := strings.Cut(pair, "=")
 			set.File.Columns[strings.TrimSpace(column)] = name
 		}
 		return nil
-	})
+	}
+	flags.Func("columns", "other `names` of the columns in a file, such as reference=Beleg,amount=Betrag", columns)
 	flags.Func("ignore-columns", "`names` of further columns of a file", list(&set.File.Ignore))
 	return flags
 }
@@ -168,6 +171,7 @@ func (set *settings) complete(words []string) error {
 	if len(words) > 0 {
 		set.Command, set.Args = words[0], words[1:]
 	}
+	set.TakesFile = set.Command == "check" || set.Command == "payouts" || set.Command == "results"
 	bounds, known := map[string][2]int{
 		"serve": {0, 0}, "check": {1, 1}, "payouts": {1, 1}, "results": {0, 1}, "hold": {1, 1}, "make-payouts": {1, 1},
 	}[set.Command]
@@ -177,7 +181,8 @@ func (set *settings) complete(words []string) error {
 	case len(set.Args) < bounds[0] || len(set.Args) > bounds[1]:
 		return errors.New(set.Command + " has a wrong number of arguments; see -help")
 	case set.Command == "make-payouts":
-		if n, err := strconv.Atoi(set.Args[0]); err != nil || n < 1 {
+		set.Rows, _ = strconv.Atoi(set.Args[0])
+		if set.Rows < 1 {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil

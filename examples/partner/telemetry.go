@@ -61,11 +61,15 @@ func newTelemetry(ctx context.Context, traces bool, log *slog.Logger) (*telemetr
 
 func (t *telemetry) instruments() error {
 	errs := make([]error, 4)
-	t.attempts, errs[0] = t.meter.Int64Counter("partner.attempts", metric.WithDescription("Attempts of calls to the service."))
-	t.duration, errs[1] = t.meter.Float64Histogram("partner.attempt.duration", metric.WithUnit("s"),
-		metric.WithDescription("Duration of an attempt."), metric.WithExplicitBucketBoundaries(.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40))
-	t.changes, errs[2] = t.meter.Int64Counter("partner.changes", metric.WithDescription("Rows that moved to another state."))
-	t.recorded, errs[3] = t.meter.Int64Counter("partner.rounds", metric.WithDescription("Round trips that record outcomes and claim rows."))
+	count := func(name, description string) (c metric.Int64Counter, err error) {
+		return t.meter.Int64Counter(name, metric.WithDescription(description))
+	}
+	t.attempts, errs[0] = count("partner.attempts", "Attempts of calls to the service.")
+	t.changes, errs[1] = count("partner.changes", "Rows that moved to another state.")
+	t.recorded, errs[2] = count("partner.rounds", "Round trips that record outcomes and claim rows.")
+	t.duration, errs[3] = t.meter.Float64Histogram("partner.attempt.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of an attempt."),
+		metric.WithExplicitBucketBoundaries(.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40))
 	return errors.Join(errs...)
 }
 
@@ -83,14 +87,16 @@ func (t *telemetry) OnAttempt(ctx context.Context, a paymentsvc.Attempt) {
 // Hooks returns the hooks for [durable.Config].
 func (t *telemetry) Hooks() durable.Hooks {
 	return durable.Hooks{
-		Call: func(ctx context.Context, c durable.Call) {
-			end := time.Now()
-			_, span := t.tracer.Start(ctx, c.Endpoint, trace.WithTimestamp(end.Add(-c.Duration)), trace.WithSpanKind(trace.SpanKindClient))
-			if c.Err != nil {
-				span.SetAttributes(attribute.String("outcome", c.Outcome.String()))
-				span.SetStatus(codes.Error, c.Err.Error()) // the error does not contain a body
+		Trace: func(ctx context.Context, endpoint, userData string) (context.Context, func(error)) {
+			ctx, span := t.tracer.Start(ctx, endpoint, trace.WithSpanKind(trace.SpanKindClient),
+				trace.WithAttributes(attribute.String("user_data", userData)))
+			return ctx, func(err error) {
+				if err != nil {
+					span.SetAttributes(attribute.String("outcome", paymentsvc.OutcomeOf(err).String()))
+					span.SetStatus(codes.Error, err.Error()) // the error does not contain a body
+				}
+				span.End()
 			}
-			span.End(trace.WithTimestamp(end))
 		},
 		Change: func(ctx context.Context, kind durable.Kind, from, to durable.State) {
 			t.changes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", string(kind)),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,11 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
@@ -47,6 +53,26 @@ func scraped(t *testing.T, h http.Handler) map[string]float64 {
 		}
 	}
 	return gauges
+}
+
+func TestSpanCoversACallUntilItsOutcomeIsRecorded(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	measure, err := newTelemetry(t.Context(), false, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	measure.tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("")
+	for _, lost := range []error{nil, &paymentsvc.Error{Endpoint: "init_payout"}} {
+		ctx, end := measure.Hooks().Trace(t.Context(), "init_payout", "a user_data")
+		assert.True(t, trace.SpanContextFromContext(ctx).IsValid(), "the request is a part of the span")
+		end(lost)
+	}
+	ended := spans.Ended()
+	require.Len(t, ended, 2)
+	for _, span := range ended {
+		assert.Equal(t, "init_payout", span.Name())
+		assert.Contains(t, span.Attributes(), attribute.String("user_data", "a user_data"))
+	}
+	assert.Equal(t, []codes.Code{codes.Unset, codes.Error}, []codes.Code{ended[0].Status().Code, ended[1].Status().Code})
+	assert.Contains(t, ended[1].Attributes(), attribute.String("outcome", "unknown"))
 }
 
 // TestGaugesAreEqualInPrometheusAndOpenTelemetry reads both with Prometheus's own parser.

@@ -23,18 +23,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// settings are the flags for a server. All are required except -error-fields.
-type settings struct {
-	client                          paymentsvc.Config
-	secretFile, scheme, errorFields string
-}
-
 const fakeSecret = "secret-of-the-in-process-server"
 
 // fakeScheme is the choice of this example for the fake, because the interface document does not specify a scheme.
 var fakeScheme = paymentsvc.Scheme{
-	Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body),
-	Encoding:  paymentsvc.Hex,
+	Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
 }
 
 func main() {
@@ -52,39 +45,17 @@ func main() {
 	}
 }
 
-// run makes the calls to the server of the flags. Without -base-url it starts a fake.
+// run makes the calls to the server of the flags. Without -base-url, it starts a fake and receives its notifications.
 func run(ctx context.Context, set settings, out io.Writer) error {
-	if set.client.BaseURL == "" {
-		return runWithFake(ctx, out)
+	if set.client.BaseURL != "" {
+		config, err := set.config()
+		if err != nil {
+			return err
+		}
+		return moveMoney(ctx, config, out) // the service sends notifications to the address configured there
 	}
-	if set.secretFile == "" || set.scheme == "" {
-		return errors.New("-base-url needs -partner, -project, -secret-file and -scheme; -help explains them")
-	}
-	text, err := os.ReadFile(set.secretFile)
-	if err != nil {
-		return err
-	}
-	secret := paymentsvc.Secret(strings.TrimRight(string(text), "\r\n"))
-	scheme, secret, err := canonical.ParseSchemeWith(set.scheme, secret)
-	if err != nil {
-		return err
-	}
-	set.client.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
-	if err != nil {
-		return err
-	}
-	code, message, _ := strings.Cut(set.errorFields, ",")
-	set.client.DecodeError = paymentsvc.ErrorFields(code, message) // without names no failure counts as rejected
-	_, err = moveMoney(ctx, set.client, out)
-	return err // the service sends notifications to the address configured there
-}
-
-// runWithFake also receives a forgery, a notification and its duplicate, because the fake sends them to this process.
-func runWithFake(ctx context.Context, out io.Writer) error {
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
-		PartnerID: 1001,
-		Projects:  []paymentsvctest.Project{{ID: 2002, Secret: fakeSecret}},
-		Scheme:    fakeScheme,
+		PartnerID: 1001, Projects: []paymentsvctest.Project{{ID: 2002, Secret: fakeSecret}}, Scheme: fakeScheme,
 	})
 	if err != nil {
 		return err
@@ -93,14 +64,12 @@ func runWithFake(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer fake.Close()
-	orderID, err := moveMoney(ctx, fake.ClientConfig(2002), out)
-	if err != nil {
+	if err := moveMoney(ctx, fake.ClientConfig(2002), out); err != nil {
 		return err
 	}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme:    fakeScheme,
-		Secrets:   []paymentsvc.Secret{fakeSecret}, // during a rotation, the new and the old secret
-		Tolerance: 5 * time.Minute,                 // for timestamps; the document does not specify it
+		Scheme: fakeScheme, Secrets: []paymentsvc.Secret{fakeSecret}, // during a rotation, the new and the old secret
+		Tolerance: 5 * time.Minute, // for timestamps; the document does not specify it
 		OnError:   func(_ *http.Request, err error) { printLine(out, "forgery", "%v", err) },
 	})
 	if err != nil {
@@ -117,7 +86,7 @@ func runWithFake(ctx context.Context, out io.Writer) error {
 	})
 	// Your program passes the handler to http.Handle, with the path configured at the service.
 	fake.SetReceiver(paymentsvctest.ToHandler(handler, "/notifications"))
-	notification, err := fake.Settle(orderID, paymentsvc.StatusSuccess)
+	notification, err := fake.Settle(fake.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 	if err != nil {
 		return err
 	}
@@ -125,58 +94,54 @@ func runWithFake(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// moveMoney starts two payments and a payout, reads the balance, and returns the order of the first payment.
-func moveMoney(ctx context.Context, cfg paymentsvc.Config, out io.Writer) (orderID string, err error) {
-	client, err := paymentsvc.NewClient(cfg)
+// moveMoney starts two payments and a payout, and reads the balance.
+func moveMoney(ctx context.Context, config paymentsvc.Config, out io.Writer) error {
+	client, err := paymentsvc.NewClient(config)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer client.CloseIdleConnections()
-
 	// Store user_data before the call, because it identifies the payment if the response is lost.
-	amount := paymentsvc.MustParseAmount("10.50")
-	request := paymentsvc.PaymentRequest{Amount: amount, UserData: paymentsvc.NewUserData()}
+	request := paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("10.50"), UserData: paymentsvc.NewUserData()}
 	payment, err := client.InitPayment(ctx, paymentsvc.PaymentTypeCard, request)
 	if err != nil {
-		return "", err
+		return err
 	}
 	printLine(out, "payment", "order %s; send the payer to %s", payment.OrderID, payment.RedirectURL)
 
-	cfg.HTTPClient = &http.Client{Transport: losesResponses{paymentsvc.NewTransport()}}
-	lossy, err := paymentsvc.NewClient(cfg)
+	config.HTTPClient = &http.Client{Transport: losesResponses{paymentsvc.NewTransport()}}
+	lossy, err := paymentsvc.NewClient(config)
 	if err != nil {
-		return "", err
+		return err
 	}
 	request.UserData = paymentsvc.NewUserData()
 	_, err = lossy.InitPayment(ctx, paymentsvc.PaymentTypeCard, request)
 	if paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown {
-		return "", err
+		return err
 	}
 	printFailure(out, "lost response", err)
 	status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: request.UserData})
 	if err != nil {
-		return "", err
+		return err
 	}
 	if status.UserData != request.UserData {
-		return "", fmt.Errorf("unresolved: the status has user_data %q, not that of the payment", status.UserData)
+		return fmt.Errorf("unresolved: the status has user_data %q, not that of the payment", status.UserData)
 	}
 	printLine(out, "reconciled", "the service started it as order %s; do not start it again", status.OrderID)
 
 	payout, err := client.InitPayout(ctx, paymentsvc.PayoutRequest{
-		Amount:      amount,
-		Destination: "4111111111111111", // a public test number
-		UserData:    paymentsvc.NewUserData(),
+		Amount: request.Amount, UserData: paymentsvc.NewUserData(), Destination: "4111111111111111", // a public test number
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
 	printLine(out, "payout", "order %s", payout.OrderID)
 	balance, err := client.GetBalance(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	printLine(out, "balance", "%s %s for payouts", balance.PayoutBalance, balance.Currency)
-	return payment.OrderID, nil
+	return nil
 }
 
 // losesResponses sends requests and drops their responses, like a connection broken after the request.
@@ -184,11 +149,10 @@ type losesResponses struct{ *http.Transport }
 
 func (t losesResponses) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.Transport.RoundTrip(r)
-	if err == nil {
-		_ = response.Body.Close()
-		err = io.ErrUnexpectedEOF
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return nil, errors.Join(response.Body.Close(), io.ErrUnexpectedEOF)
 }
 
 // printFailure prints an error and the next step of a program.
@@ -207,4 +171,30 @@ func printFailure(out io.Writer, label string, err error) {
 
 func printLine(out io.Writer, label, format string, args ...any) {
 	_, _ = fmt.Fprintf(out, "%-15s%s\n", label, fmt.Sprintf(format, args...))
+}
+
+// settings are the flags for a server. All are required except -error-fields.
+type settings struct {
+	client                          paymentsvc.Config
+	secretFile, scheme, errorFields string
+}
+
+// config returns the configuration of a client for the server.
+func (set settings) config() (paymentsvc.Config, error) {
+	if set.secretFile == "" || set.scheme == "" {
+		return set.client, errors.New("-base-url needs -partner, -project, -secret-file and -scheme; -help explains them")
+	}
+	text, err := os.ReadFile(set.secretFile)
+	if err != nil {
+		return set.client, err
+	}
+	secret := paymentsvc.Secret(strings.TrimRight(string(text), "\r\n"))
+	scheme, secret, err := canonical.ParseSchemeWith(set.scheme, secret)
+	if err != nil {
+		return set.client, err
+	}
+	code, message, _ := strings.Cut(set.errorFields, ",")
+	set.client.DecodeError = paymentsvc.ErrorFields(code, message) // without names no failure counts as rejected
+	set.client.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
+	return set.client, err
 }

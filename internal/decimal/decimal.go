@@ -1,17 +1,18 @@
-// Package decimal keeps exact decimal numbers as their text: JSON's number grammar with exponents written
-// out, so that a number is read, compared and printed without ever becoming a float.
+// Package decimal stores exact decimal numbers as text, in JSON's number grammar without exponents. It uses no floats.
 package decimal
 
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 )
 
-// MaxDigits bounds the digits of a parsed number once its exponent is written out. The zero that only
-// precedes a decimal point does not count.
+// MaxDigits limits the digits of a parsed number after its exponent is expanded. A single zero before the decimal point
+// does not count.
 const MaxDigits = 64
 
 var (
@@ -25,8 +26,8 @@ var (
 	ErrOverflow = errors.New("too large for an int64")
 )
 
-// Parse reads a number in JSON's grammar and returns its text with the exponent written out, the scale kept
-// ("1.50e1" is "15.0") and no sign on zero.
+// Parse reads a number in JSON's grammar. It expands the exponent, keeps the scale ("1.50e1" is "15.0"), and removes
+// the sign of zero.
 func Parse[T string | []byte](s T) (string, error) {
 	n, ok := split(s)
 	if !ok {
@@ -185,7 +186,8 @@ func Round(text string, scale uint8) (string, error) {
 		digits = increment(digits)
 	}
 	digits = append(digits, strings.Repeat("0", int(scale)-kept)...)
-	return Parse(fromDigits(negative, string(digits), int(scale))) // Parse checks the length and removes the sign of zero
+	// Parse checks the length and removes the sign of zero.
+	return Parse(fromDigits(negative, string(digits), int(scale)))
 }
 
 // increment adds 1 to a number of decimal digits, in place where no digit is added.
@@ -233,4 +235,25 @@ func parts(text string) (negative bool, integer, decimals string) {
 	text, negative = strings.CutPrefix(text, "-")
 	integer, decimals, _ = strings.Cut(text, ".")
 	return negative, integer, decimals
+}
+
+// From128 returns the value of an IEEE 754 decimal128 in binary encoding, as BSON has it, given as its high and low 64
+// bits. It keeps the scale, and returns ErrSyntax for infinities and NaN.
+func From128(high, low uint64) (string, error) {
+	const bias = 6176
+	sign := ""
+	if high>>63 == 1 {
+		sign = "-"
+	}
+	exponent := high >> 49 & (1<<14 - 1)
+	if high>>61&3 == 3 {
+		if high>>59&3 == 3 {
+			return "", ErrSyntax
+		}
+		// Coefficients of this form are larger than 34 digits, which the standard reads as zero.
+		exponent, high, low = high>>47&(1<<14-1), 0, 0
+	}
+	coefficient := new(big.Int).SetUint64(high & (1<<49 - 1))
+	coefficient.Lsh(coefficient, 64).Or(coefficient, new(big.Int).SetUint64(low))
+	return Parse(fmt.Sprintf("%s%de%d", sign, coefficient, int64(exponent)-bias))
 }

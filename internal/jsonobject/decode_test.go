@@ -16,10 +16,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// canary is text that stands in data and may stand in no error.
+// canary is text in data. Errors must not contain it.
 const canary = "4111111111111111"
 
-// answer has one field of every kind.
+// answer has a field of each kind.
 type answer struct {
 	orderID string
 	status  int64
@@ -38,7 +38,7 @@ func (a *answer) fields() []jsonobject.Field {
 	}
 }
 
-// value is a json.Unmarshaler that keeps what it is given, and refuses the text "refuse".
+// value is a json.Unmarshaler that stores its argument and rejects the text "refuse".
 type value struct{ text string }
 
 var errRefused = errors.New("refused by the value")
@@ -183,7 +183,10 @@ func TestDecodeLenient(t *testing.T) {
 		malformed  []string
 		err        string
 	}{
-		{"nothing malformed", `{"order_id":"o","status":1,"note":"n"}`, answer{orderID: "o", status: 1, note: "n"}, nil, ""},
+		{
+			"nothing malformed", `{"order_id":"o","status":1,"note":"n"}`,
+			answer{orderID: "o", status: 1, note: "n"}, nil, "",
+		},
 		{"a byte order mark", "\ufeff" + ` {"order_id":"o","status":1}`, least, nil, ""},
 		{"two byte order marks", "\ufeff\ufeff" + `{"order_id":"o","status":1}`, answer{}, nil, "not JSON"},
 		{"other letter cases", `{"Order_ID":"x","order_id":"o","STATUS":2,"status":1,"Note":"x"}`, least, nil, ""},
@@ -200,7 +203,10 @@ func TestDecodeLenient(t *testing.T) {
 			[]string{"note", "count"}, "",
 		},
 		{"a duplicate of null", `{"note":null,"order_id":"o","status":1,"note":"a"}`, least, []string{"note"}, ""},
-		{"three of one field", `{"note":"a","note":"b","note":"c","order_id":"o","status":1}`, least, []string{"note"}, ""},
+		{
+			"three of one field", `{"note":"a","note":"b","note":"c","order_id":"o","status":1}`, least,
+			[]string{"note"}, "",
+		},
 		{
 			"several, in the order of the fields", `{"count":"x","note":1,"order_id":"o","status":1}`, least,
 			[]string{"note", "count"}, "",
@@ -356,13 +362,15 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(` { "order\u005fid" : "\ud83d\ude00" , "status" : 1e0 , "note" : null , "extra" : [ 1 ] } `))
 	f.Add([]byte(`{"a":[{"b":"]}\""}],"order_id":"` + canary + `","Status":"` + canary + `","note":"\ud83d"}{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		member := `{"x":` + string(data) + `}`
+		require.Equal(t, json.Valid([]byte(member)), accepts(member), "the grammar")
 		before := bytes.Clone(data)
 		var got answer
 		malformed, err := jsonobject.Decode(data, got.fields())
 		require.Equal(t, before, data, "the input was changed")
 
 		if err != nil {
-			// No error is longer than a field's name and a reason: it can hold no data of any length.
+			// An error has at most the name of a field and a reason, so it contains no data.
 			require.LessOrEqual(t, len(err.Error()), len("not a whole JSON object: unexpected EOF"))
 			require.NotContains(t, err.Error(), canary)
 			return
@@ -384,10 +392,53 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, want.Note, got.note)
 		require.NotNil(t, want.Status)
 		for n, text := range map[*int64]json.Number{&got.status: *want.Status, &got.count: cmp.Or(want.Count, "0")} {
-			if !strings.ContainsAny(string(text), "eE") { // of which an exponent of ten digits would fill the memory
+			if !strings.ContainsAny(string(text), "eE") { // a long exponent would fill the memory of big.Rat
 				same, ok := new(big.Rat).SetString(string(text))
 				require.True(t, ok && same.Cmp(new(big.Rat).SetInt64(*n)) == 0, "%s as %d", text, *n)
 			}
 		}
 	})
+}
+
+// pieces are parts of JSON texts, valid and almost valid.
+var pieces = []string{
+	`{`, `}`, `[`, `]`, `,`, `:`, ` `, "\t", "\n", "\r", "\v", "\x00", "\u00a0", "\ufeff",
+	`"a"`, `""`, `"`, `"\"`, `"\\"`, `"\/\b\f\n\r\t\""`, `"\u00aF"`, `"\u00ag"`, `"\u00a"`, `"\x"`, "\"\x1f\"",
+	"\"\x7f\xff\"",
+	`true`, `false`, `null`, `tru`, `nulll`, `True`, `NaN`,
+	`0`, `-0`, `01`, `-`, `+1`, `12`, `-12`, `1.5`, `1.`, `.5`, `1e5`, `1E+05`, `1e-0`, `1e`, `1e+`, `1.5e3.`, `0x1`,
+}
+
+// accepts reports whether Decode without fields accepts text.
+func accepts(text string) bool { return decode([]byte(text), nil) == nil }
+
+func TestDecodeAgreesWithEncodingJSON(t *testing.T) {
+	check := func(text string) {
+		object := strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{")
+		if (object && json.Valid([]byte(text))) != accepts(text) {
+			require.Failf(t, "", "json.Valid returns %t: %.100q", json.Valid([]byte(text)), text)
+		}
+	}
+	for _, depth := range []int{9_999, 10_000, 10_001, 200_000} { // the limit of encoding/json is 10,000
+		check(strings.Repeat(`{"x":`, depth) + "1" + strings.Repeat("}", depth))
+		check(`{"x":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + "}")
+	}
+	for _, a := range pieces {
+		for _, frame := range []string{
+			`{"x":%}`, `{%:1}`, `{"x":[%]}`, `{"x":{"y":%}}`, `{%}`, `%`, `{}%`, `%{}`,
+			`{"x":1%}`, `{"x"%1}`, `{"x":[1%2]}`, `{"x":1%"y":2}`, `{"x":[1%]}`, `{%"x":1}`,
+		} {
+			check(strings.Replace(frame, "%", a, 1))
+		}
+		for _, b := range pieces {
+			check(`{"x":` + a + b + `}`)
+			check(`{"x":[` + a + b + `]}`)
+			check(`{` + a + `:` + b + `}`)
+			check(a + b)
+			for _, c := range pieces {
+				check(`{"x":[` + a + b + c + `]}`)
+				check(`{` + a + b + c + `}`)
+			}
+		}
+	}
 }

@@ -19,39 +19,39 @@ type card struct {
 	Holder string `json:"holder,omitempty"`
 }
 
-// textOfBytes encodes as the text it holds, whatever that is.
+// textOfBytes encodes as its text.
 type textOfBytes struct{ b []byte }
 
 func (t textOfBytes) MarshalText() ([]byte, error) { return t.b, nil }
 
-// textOfPointer does so only where encoding/json can take its address.
+// textOfPointer encodes as its text if encoding/json can take its address.
 type textOfPointer struct{ b []byte }
 
 func (t *textOfPointer) MarshalText() ([]byte, error) { return t.b, nil }
 
-// keyOfText does so and can be the key of a map.
+// keyOfText encodes as its text, also as the key of a map.
 type keyOfText struct{ text string }
 
 func (t keyOfText) MarshalText() ([]byte, error) { return []byte(t.text), nil }
 
-// objectOfBytes encodes as the JSON it holds.
+// objectOfBytes encodes as its JSON.
 type objectOfBytes struct{ b []byte }
 
 func (o objectOfBytes) MarshalJSON() ([]byte, error) { return o.b, nil }
 
-// hiddenText has a method that encoding/json does not ask for keys of the kind string.
+// hiddenText has a method that encoding/json does not call for keys of the kind string.
 type hiddenText string
 
 func (hiddenText) MarshalText() ([]byte, error) { return []byte("hidden"), nil }
 
-// ownText writes its text itself, without what is not valid.
+// ownText replaces its invalid bytes.
 type ownText string
 
 func (t ownText) MarshalJSON() ([]byte, error) {
 	return json.Marshal(strings.ToValidUTF8(string(t), "?"))
 }
 
-// ownPointer does so only where encoding/json can take its address.
+// ownPointer replaces its invalid bytes if encoding/json can take its address.
 type ownPointer struct{ Text string }
 
 func (t *ownPointer) MarshalJSON() ([]byte, error) { return ownText(t.Text).MarshalJSON() }
@@ -102,7 +102,9 @@ func TestEncodeOpenWritesObjects(t *testing.T) {
 		{
 			object{
 				"a": "\uFFFD",
-				"b": []any{nil, true, 1.5, (*card)(nil), []byte("\xff"), [1]int{1}, map[int]bool{}, (*textOfPointer)(nil)},
+				"b": []any{
+					nil, true, 1.5, (*card)(nil), []byte("\xff"), [1]int{1}, map[int]bool{}, (*textOfPointer)(nil),
+				},
 			},
 			"{\"a\":\"\uFFFD\",\"b\":[null,true,1.5,null,\"/w==\",[1],{},null]}",
 		},
@@ -118,7 +120,8 @@ func TestEncodeOpenWritesObjects(t *testing.T) {
 			inner   embedded
 			unexported
 		}{"\uFFFD", "\xff", "\xff", embedded{"\xff"}, "\xff"}, "{\"A\":\"\uFFFD\"}"},
-		{map[keyOfText]string{{"k"}: "\uFFFD"}, "{\"k\":\"\uFFFD\"}"}, {map[int]string{1: "\uFFFD"}, "{\"1\":\"\uFFFD\"}"},
+		{map[keyOfText]string{{"k"}: "\uFFFD"}, "{\"k\":\"\uFFFD\"}"},
+		{map[int]string{1: "\uFFFD"}, "{\"1\":\"\uFFFD\"}"},
 	} {
 		got, err := jsonobject.EncodeOpen(tt.in)
 		require.NoError(t, err, tt.want)
@@ -197,7 +200,7 @@ type failing struct{ err error }
 
 func (f failing) MarshalJSON() ([]byte, error) { return nil, f.err }
 
-func TestEncodeOpenSurvivesAnEndlessValue(t *testing.T) {
+func TestEncodeOpenRejectsEndlessValue(t *testing.T) {
 	endless := map[string]any{"text": "\uFFFD"}
 	endless["self"] = endless
 	_, err := jsonobject.EncodeOpen(endless)
@@ -263,8 +266,8 @@ func TestDecodeOpenKeepsACopy(t *testing.T) {
 
 func TestIsNil(t *testing.T) {
 	for _, v := range []any{
-		nil, (*card)(nil), map[string]any(nil), []int(nil), json.RawMessage(nil), (func())(nil), (chan int)(nil), error(nil),
-		io.Reader((*bytes.Buffer)(nil)),
+		nil, (*card)(nil), map[string]any(nil), []int(nil), json.RawMessage(nil), (func())(nil), (chan int)(nil),
+		error(nil), io.Reader((*bytes.Buffer)(nil)),
 	} {
 		require.True(t, jsonobject.IsNil(v), "%T", v)
 	}

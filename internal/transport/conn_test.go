@@ -22,11 +22,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stalledProxy is a TCP proxy that accepts one connection and forwards no byte of it before resume.
+// stalledProxy is a TCP proxy for one connection. It forwards the bytes after resume.
 type stalledProxy struct {
 	net.Listener
-	connects bool // it first opens a tunnel for CONNECT
-	tls      bool // it first forwards a handshake
+	connects bool // opens a tunnel for CONNECT
+	tls      bool // forwards a handshake before it stalls
 	stalled  chan struct{}
 	resume   chan struct{}
 	done     chan struct{}
@@ -129,7 +129,7 @@ func newArrivals(t *testing.T, secure bool) *arrivals {
 // On Linux, a request of this size fits into the buffer of the client's kernel, and not into that of the proxy.
 const stalledBytes = 300 << 10
 
-// wrapped returns Default with connections inside another type, as programs count bytes.
+// wrapped returns Default with connections of another type.
 func wrapped() *http.Transport {
 	made := Default()
 	inner := made.DialContext
@@ -177,9 +177,10 @@ func TestAbandonedRequestDoesNotArriveLater(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-				WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }, // the kernel has all of it
+				WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }, // the kernel has the complete request
 			})
-			result := c.Send(traced, &Request{URL: address, Body: bytes.Repeat([]byte("x"), stalledBytes), Sign: unsigned})
+			body := bytes.Repeat([]byte("x"), stalledBytes)
+			result := c.Send(traced, &Request{URL: address, Body: body, Sign: unsigned})
 			require.ErrorIs(t, result.Err, context.Canceled)
 			require.False(t, result.NotSent)
 			<-proxy.stalled
@@ -193,7 +194,7 @@ func TestAbandonedRequestDoesNotArriveLater(t *testing.T) {
 
 func unsigned(*http.Request, []byte) error { return nil }
 
-// closings is a server that answers with a text and reports how each connection ended: io.EOF for a graceful close.
+// closings starts a server that responds with text. ends has the error of each connection, io.EOF for a graceful close.
 func closings(t *testing.T, text string) (address string, ends chan error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -209,7 +210,7 @@ func closings(t *testing.T, text string) (address string, ends chan error) {
 			in := bufio.NewReader(conn)
 			err = readRequest(in) // a reset may arrive before the request
 			if err == nil {
-				if text != "" { // a write to a connection that was reset takes the error from the read
+				if text != "" { // after a reset, a write would take the error of the read
 					_, _ = io.WriteString(conn, text)
 				}
 				_, err = in.ReadByte()
@@ -247,7 +248,7 @@ func TestConnectionCloseDependsOnTheResponse(t *testing.T) {
 		"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n":                                 true,
 		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}":                                       false,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n":                     false,
-		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n12345":                                    false, // above the limit
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n12345":                                    false,
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n12345":               false,
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n":        false,
 		"HTTP/1.1 100 Continue\r\n\r\n":                                                        false,

@@ -75,11 +75,7 @@ func shownAll(errs []error) string {
 
 // isKnown reports whether err has a constant text, or a type of net/http or its packages. They quote foreign text.
 func isKnown(err error) bool {
-	for _, known := range []error{
-		ErrTooLarge, ErrRepeated, errMalformedStatus, context.Canceled, context.DeadlineExceeded,
-		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
-		net.ErrClosed, http.ErrSchemeMismatch,
-	} {
+	for _, known := range constantErrors {
 		if err == known { //nolint:errorlint // the text of err alone counts
 			return true
 		}
@@ -90,6 +86,12 @@ func isKnown(err error) bool {
 		return true
 	}
 	return false
+}
+
+// constantErrors are errors without a type of their own.
+var constantErrors = []error{
+	ErrTooLarge, ErrRepeated, errMalformedStatus, context.Canceled, context.DeadlineExceeded,
+	io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, http.ErrSchemeMismatch,
 }
 
 // packageOf returns the path of the package of v's type.

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attempt returns the trace of a signed request to address through a foreign transport, with its hooks and its context.
+// attempt returns a trace of a request through a foreign transport, with its hooks and context.
 func attempt(
 	t *testing.T, address string, change func(*http.Request),
 ) (*attemptTrace, *httptrace.ClientTrace, context.Context) {
@@ -52,7 +52,7 @@ type addressless struct{ net.Conn }
 
 func (addressless) RemoteAddr() net.Addr { return nil }
 
-// panicking is a connection like that of HTTP/3, which only has addresses.
+// panicking is a connection without methods, like HTTP/3's.
 type panicking struct{ net.Conn }
 
 func TestGuardStopsASecondConnectionAfterADelivery(t *testing.T) {
@@ -92,9 +92,11 @@ func TestGuardClosesTheConnectionsOfASecondDelivery(t *testing.T) {
 		field  string
 		value  string
 	}{
-		"signature":            {nil, "Signature", "abc"},
-		"signature of HTTP/2":  {nil, "signature", "abc"},
-		"signature in capital": {func(r *http.Request) { r.Header = http.Header{"SIGNATURE": {"abc"}} }, "SIGNATURE", "abc"},
+		"signature":           {nil, "Signature", "abc"},
+		"signature of HTTP/2": {nil, "signature", "abc"},
+		"signature in capital": {
+			func(r *http.Request) { r.Header = http.Header{"SIGNATURE": {"abc"}} }, "SIGNATURE", "abc",
+		},
 		"signature with space": {func(r *http.Request) { r.Header.Set("Signature", " abc ") }, "Signature", "abc"},
 		"host":                 {unsigned, "Host", "pay.example.com"},
 		"host of HTTP/2":       {unsigned, ":authority", "pay.example.com"},
@@ -146,7 +148,7 @@ func TestBodyIsEmptyAfterRevoke(t *testing.T) {
 			_, err := io.CopyN(io.Discard, reader, read)
 			require.NoError(t, err)
 			assert.Equal(t, read == 0, b.revoke())
-			rest, _ := io.ReadAll(reader) // an error, or nothing
+			rest, _ := io.ReadAll(reader) // an error or no bytes
 			assert.Empty(t, rest)
 		}
 	}
@@ -260,7 +262,7 @@ func TestGuardAttributesHeadersToConnections(t *testing.T) {
 	}
 }
 
-// Every order of up to seven steps, in which each header goes to one of the connections that wait for theirs.
+// The test tries every order of up to seven steps. Each header goes to a connection without a header.
 func TestGuardMissesNoSecondDelivery(t *testing.T) {
 	const steps = 7
 	conns := [kinds]net.Conn{addressed: namedConn{}, unaddressed: addressless{}, recording: dumpConn(t)}
@@ -363,12 +365,10 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestTraceNeverProvesNotSentAfterAResponse(t *testing.T) {
-	c := New(
-		Config{HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true},
-	)
-	result := c.Send(
-		t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }},
-	)
+	c := New(Config{
+		HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true,
+	})
+	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: unsigned})
 	require.ErrorIs(t, result.Err, io.ErrUnexpectedEOF)
-	assert.False(t, result.NotSent, "something has answered it")
+	assert.False(t, result.NotSent, "a response arrived")
 }

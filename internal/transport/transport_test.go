@@ -10,11 +10,9 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
 	"net/textproto"
-	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -22,7 +20,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestTraceEndsTheAttemptBeforeTheProof(t *testing.T) {
@@ -33,19 +30,6 @@ func TestTraceEndsTheAttemptBeforeTheProof(t *testing.T) {
 	// A connection that comes at the last moment, as the attempt ends, must count.
 	trace.end = func() { hooks.GotConn(httptrace.GotConnInfo{}) }
 	assert.False(t, trace.notSent())
-}
-
-func TestSendDoesNotSignAfterTheContextIsDone(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	c := New(Config{Timeout: time.Second, MaxResponseBytes: 1})
-	result := c.Send(ctx, &Request{URL: "http://127.0.0.1", Sign: func(*http.Request, []byte) error {
-		t.Error("signed")
-		return nil
-	}})
-	assert.True(t, result.NotSent)
-	assert.False(t, result.Tried)
-	require.ErrorIs(t, result.Err, context.Canceled)
 }
 
 func TestUnquoted(t *testing.T) {
@@ -65,14 +49,18 @@ func TestUnquoted(t *testing.T) {
 func TestFailureShowsKnownTextsOnly(t *testing.T) {
 	const unknown = "*errors.errorString (text hidden: it may repeat the request)"
 	secret := errors.New("4111111111111111")
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, test := range []struct {
 		err  error
 		want string
 	}{
 		{refused, "dial tcp: connect: connection refused"},
-		{&net.OpError{Op: "read", Net: "tcp", Source: address("10.0.0.1:53412"), Addr: address("10.0.0.2:443"), Err: io.EOF},
-			"read tcp 10.0.0.2:443: EOF"},
+		{
+			&net.OpError{
+				Op: "read", Net: "tcp", Source: address("10.0.0.1:53412"), Addr: address("10.0.0.2:443"), Err: io.EOF,
+			},
+			"read tcp 10.0.0.2:443: EOF",
+		},
 		{&net.DNSError{
 			Err: "read udp 10.0.0.1:41234->10.0.0.2:53: i/o timeout", Name: "pay.example.com", Server: "10.0.0.2:53",
 		},
@@ -110,27 +98,6 @@ type ownError string
 
 func (e ownError) Error() string { return string(e) }
 
-func TestFailureHidesTheTextOfAProxy(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.Equal(t, http.MethodConnect, r.Method)
-		conn, _, err := w.(http.Hijacker).Hijack()
-		assert.NoError(t, err)
-		defer func() { _ = conn.Close() }()
-		_, _ = io.WriteString(conn, "HTTP/1.1 407 you sent 4111\r\nContent-Length: 0\r\n\r\n")
-	}))
-	defer proxy.Close()
-	address, err := url.Parse(proxy.URL)
-	require.NoError(t, err)
-	c := New(Config{Timeout: time.Minute, MaxResponseBytes: 1})
-	c.http.Transport.(*http.Transport).Proxy = http.ProxyURL(address)
-	defer c.CloseIdleConnections()
-	result := c.Send(
-		t.Context(), &Request{URL: "https://pay.example.com", Sign: func(*http.Request, []byte) error { return nil }},
-	)
-	assert.True(t, result.NotSent)
-	assert.EqualError(t, result.Err, "the proxy answered CONNECT with HTTP 407")
-}
-
 func TestBackOffNeverOverflows(t *testing.T) {
 	for _, p := range []Retry{
 		{BaseDelay: math.MaxInt64, MaxDelay: math.MaxInt64},
@@ -147,12 +114,30 @@ func TestBackOffNeverOverflows(t *testing.T) {
 	}
 }
 
-func TestRetryAfterAtTheLimitsOfADuration(t *testing.T) {
-	for _, value := range []string{"4294967295", "4294967296", "18446744073709551616", "Fri, 31 Dec 9999 23:59:59 GMT"} {
-		delay, asked := RetryAfter(http.Header{"Retry-After": {value}}, time.Now())
+func TestRetryAfterReadsSecondsAndDates(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"1": time.Second, "3600": time.Hour, "4294967295": math.MaxUint32 * time.Second,
+		"4294967296": math.MaxUint32 * time.Second, "18446744073709551616": math.MaxUint32 * time.Second,
+		"Fri, 02 Jan 2026 03:04:06 GMT": time.Second, "Fri, 31 Dec 9999 23:59:59 GMT": math.MaxInt64,
+	} {
+		delay, asked := RetryAfter(http.Header{"Retry-After": {value}}, at)
 		assert.True(t, asked, value)
-		assert.Positive(t, delay, value)
+		assert.Equal(t, want, delay, value)
 	}
+	for _, value := range []string{
+		"0", "-1", "soon", "", "1.5", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 02 Jan 2026 03:04:05 GMT",
+	} {
+		_, asked := RetryAfter(http.Header{"Retry-After": {value}}, at)
+		assert.False(t, asked, value)
+	}
+	h := http.Header{"Retry-After": {at.Add(time.Hour).Format(http.TimeFormat)}}
+	_, asked := RetryAfter(h, time.Time{})
+	assert.False(t, asked, "a date without a clock")
+	h.Set("Date", at.Add(time.Minute).Format(http.TimeFormat))
+	delay, asked := RetryAfter(h, at)
+	assert.True(t, asked)
+	assert.Equal(t, 59*time.Minute, delay, "by the service's clock")
 }
 
 func TestReadBodyReportsAnErrorBehindTheLimit(t *testing.T) {
@@ -167,7 +152,9 @@ func TestReadBodyReportsAnErrorBehindTheLimit(t *testing.T) {
 		{io.MultiReader(strings.NewReader("1234"), broken{}), "1234", io.ErrUnexpectedEOF},
 		{io.MultiReader(strings.NewReader("12"), broken{}), "12", io.ErrUnexpectedEOF},
 	} {
-		body, err := c.readBody(&http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(test.body), ContentLength: -1})
+		body, err := c.readBody(&http.Response{
+			StatusCode: http.StatusOK, Body: io.NopCloser(test.body), ContentLength: -1,
+		})
 		assert.Equal(t, test.want, string(body))
 		assert.ErrorIs(t, err, test.err)
 	}

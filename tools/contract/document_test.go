@@ -1,3 +1,10 @@
+// Package contract compares the SDK and its fake with testdata/openapi.yaml, the interface document as OpenAPI 3.1. It
+// validates the requests of the SDK and the responses of paymentsvctest against the document, and reads responses and
+// notifications with one changed field. The paths, fields, types and names of the SDK must be the same as in the
+// document. Package contract also compares the control API of the mock server with its openapi.json.
+//
+// Tables in read_test.go list the intended differences, with the section of the interface document and the reason. A
+// test fails if a listed difference no longer exists.
 package contract
 
 import (
@@ -6,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -21,21 +29,23 @@ import (
 	"github.com/pb33f/libopenapi/orderedmap"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/paymentsvc/paymentsvc"
 )
 
 const documentFile = "../../testdata/openapi.yaml"
 
-// webhookPath is where a notification is received in these tests. The document shows no path for it (section 6).
+// webhookPath is the path of notifications in these tests. The document does not specify a path (section 6).
 const webhookPath = "/webhooks/status_changed"
 
-// document is what these tests need of openapi.yaml.
+// document has the parts of openapi.yaml for these tests.
 type document struct {
 	version      string
 	operations   []*operation // the endpoints
 	notification *operation   // the only webhook
 }
 
-// operation is an endpoint, or the webhook, which has no answer.
+// operation is an endpoint, or the webhook without a response.
 type operation struct {
 	id, path        string
 	request, answer *schema
@@ -47,7 +57,7 @@ type operation struct {
 type schema struct {
 	properties []property // in the document's order
 	required   []string
-	choices    []string // of which one is required
+	choices    []string // at least one is required
 }
 
 type property struct {
@@ -68,7 +78,7 @@ func (s *schema) names() []string {
 // route is a path of an operation, with the payment type in it.
 type route struct{ path, paymentType string }
 
-// routes are the operation's paths, one for each payment type.
+// routes returns the operation's paths, with each payment type.
 func (o *operation) routes() (all []route) {
 	for _, name := range o.types {
 		all = append(all, route{strings.ReplaceAll(o.path, "{type}", name), name})
@@ -172,9 +182,9 @@ func (m *message) response() *http.Response {
 
 // contract is the document at one base address, in two readings.
 type contract struct {
-	// closed refuses what the document does not name: for what the SDK and the fake send.
+	// closed rejects names outside the document, for messages of the SDK and the fake.
 	closed validator.Validator
-	// open is JSON Schema as it is, where an object may have more members: for what a service may answer.
+	// open accepts further members, for responses of a service.
 	open validator.Validator
 }
 
@@ -183,7 +193,7 @@ func newContract(t testing.TB, base string) *contract {
 	t.Helper()
 	strict := []config.Option{
 		config.WithStrictMode(),
-		// What these hold is not shown (section 2.7).
+		// Their members are not specified (section 2.7).
 		config.WithStrictIgnorePaths("$.body.card_data", "$.body.browser", "$.body.payer", "$.body.payee"),
 		config.WithStrictIgnoredHeaders("content-type", "content-length", "user-agent", "accept-encoding", "date"),
 	}
@@ -228,7 +238,7 @@ func checkAnswer(v validator.Validator, m *message) error {
 	return joined(m.answer, errs)
 }
 
-// joined returns what a validator found wrong with a body as one error. It does not look at two kinds of bodies.
+// joined returns the findings of a validator as one error. The validator ignores empty bodies and null.
 func joined(body []byte, found []*validation.ValidationError) error {
 	if text := string(bytes.TrimSpace(body)); text == "" || text == "null" {
 		return fmt.Errorf("the body is %q", text)
@@ -242,4 +252,43 @@ func joined(body []byte, found []*validation.ValidationError) error {
 		all = append(all, errors.New(text))
 	}
 	return errors.Join(all...)
+}
+
+func TestDocumentIsOpenAPI31(t *testing.T) {
+	data, err := os.ReadFile(documentFile)
+	require.NoError(t, err)
+	parsed, err := libopenapi.NewDocument(data)
+	require.NoError(t, err)
+	v, errs := validator.NewValidator(parsed)
+	require.Empty(t, errs)
+	_, found := v.ValidateDocument()
+	require.NoError(t, joined(data, found))
+	require.Equal(t, "3.1.0", parsed.GetVersion())
+}
+
+// TestSDKHasTheNamesOfTheDocument compares the version, the operations, their headers, and the events. The requests and
+// responses of the other tests have the fields.
+func TestSDKHasTheNamesOfTheDocument(t *testing.T) {
+	d := readDocument(t)
+	require.Equal(t, paymentsvc.InterfaceVersion, d.version)
+	var operations []string
+	for _, o := range append(d.operations, d.notification) {
+		operations = append(operations, o.id)
+		var headers []string
+		for _, p := range o.parameters {
+			if p.In == "header" {
+				require.True(t, *p.Required, o.id)
+				headers = append(headers, p.Name+" "+p.Schema.Schema().Type[0])
+			}
+		}
+		require.ElementsMatch(t, []string{"timestamp integer", "signature string"}, headers, o.id)
+	}
+	require.ElementsMatch(t, operations, append(endpointMethods(), d.notification.id))
+	require.ElementsMatch(t, endpointMethods(), slices.Collect(maps.Keys(calls)))
+	for _, p := range d.notification.request.properties {
+		for _, name := range p.enum {
+			require.True(t, paymentsvc.EventType(name).Known(), name)
+		}
+	}
+	require.False(t, paymentsvc.EventType("dispute.status_changed").Known())
 }

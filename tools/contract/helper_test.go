@@ -60,18 +60,20 @@ func post(url, body string) *message {
 	return &message{
 		method: http.MethodPost, url: url, body: []byte(body),
 		header: http.Header{
-			"Content-Type": {"application/json"}, "Timestamp": {timestamp}, "Signature": {signature(timestamp, []byte(body))},
+			"Content-Type": {"application/json"},
+			"Timestamp":    {timestamp},
+			"Signature":    {signature(timestamp, []byte(body))},
 		},
 	}
 }
 
-// service is the fake behind a server that keeps what was on the wire.
+// service is the fake behind a server that records the messages.
 type service struct {
 	*contract
 	http *http.Client
 	base string
 
-	mu       sync.Mutex // guards what follows where the server's goroutines use it
+	mu       sync.Mutex // guards the fields below in the server's goroutines
 	fake     *paymentsvctest.Server
 	messages []*message
 }
@@ -109,7 +111,7 @@ func (s *service) renew(t require.TestingT) {
 	s.fake, s.messages = fake, nil
 }
 
-// record keeps what the fake is sent and what it answers.
+// record records the requests and responses of the fake.
 func (s *service) record() http.Handler {
 	prefix, err := url.PathUnescape(basePath)
 	if err != nil {
@@ -129,7 +131,7 @@ func (s *service) record() http.Handler {
 		s.mu.Unlock()
 		maps.Copy(w.Header(), m.answerHeader)
 		w.WriteHeader(m.status)
-		_, _ = w.Write(m.answer) // a client that left is not told
+		_, _ = w.Write(m.answer) // the client may have disconnected
 	})
 }
 
@@ -142,7 +144,7 @@ func arrived(r *http.Request) *message {
 	return &message{method: r.Method, url: "http://" + r.Host + r.RequestURI, header: r.Header.Clone(), body: body}
 }
 
-// taken returns what was on the wire since it was last asked.
+// taken returns the messages since its last call.
 func (s *service) taken() []*message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,14 +153,14 @@ func (s *service) taken() []*message {
 	return taken
 }
 
-// only returns the one message that was on the wire since taken was last asked.
+// only returns the single message since the last call of taken.
 func (s *service) only(t require.TestingT) *message {
 	taken := s.taken()
 	require.Len(t, taken, 1, "messages on the wire")
 	return taken[0]
 }
 
-// config is that of a client of the service.
+// config returns the configuration of a client of the service.
 func (s *service) config() paymentsvc.Config {
 	cfg := s.fake.ClientConfig(projectID)
 	cfg.BaseURL, cfg.HTTPClient = s.base, s.http
@@ -172,7 +174,7 @@ func newClient(t require.TestingT, cfg paymentsvc.Config) *paymentsvc.Client {
 	return client
 }
 
-// send sends a message as it is, and returns what was on the wire.
+// send sends a message unchanged, and returns the recorded exchange.
 func (s *service) send(t require.TestingT, m *message) *message {
 	resp, err := s.http.Do(m.request())
 	require.NoError(t, err)
@@ -192,10 +194,10 @@ func paymentRequest(full bool) paymentsvc.PaymentRequest {
 	return r
 }
 
-// call calls one operation, with the required fields only or with every field that can be set together.
+// call calls an operation with the required fields, or with all compatible fields.
 type call func(ctx context.Context, c *paymentsvc.Client, paymentType string, full bool) (any, error)
 
-// calls are the operations by their operationId, which is the name of a method of Client.
+// calls has the operations by operationId, the name of a method of Client.
 var calls = map[string]call{
 	"InitPayment": func(ctx context.Context, c *paymentsvc.Client, paymentType string, full bool) (any, error) {
 		return c.InitPayment(ctx, paymentsvc.PaymentType(paymentType), paymentRequest(full))
@@ -241,14 +243,14 @@ func membersOf(t require.TestingT, object []byte) (members map[string]json.RawMe
 	return members
 }
 
-// fieldNamed finds the field of a struct that stands for a name of the document: order_id is OrderID.
+// fieldNamed returns the field of a struct for a name of the document, such as OrderID for order_id.
 func fieldNamed(result reflect.Value, name string) reflect.Value {
 	return result.FieldByNameFunc(func(field string) bool {
 		return strings.EqualFold(field, strings.ReplaceAll(name, "_", ""))
 	})
 }
 
-// malformed returns the names of the fields that were there and could not be read. A Notification has none such.
+// malformed returns the names of the unreadable fields.
 func malformed(result reflect.Value) []string {
 	if names := result.FieldByName("Malformed"); names.IsValid() {
 		return names.Interface().([]string)
@@ -270,7 +272,7 @@ func objectOf(members []member) string {
 func quoted(text string) string {
 	data, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // of no string
+		panic(err) // a string always has JSON
 	}
 	return string(data)
 }

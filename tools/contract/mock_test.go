@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// controlCall is a call of the mock's control API. wrong is for one that the document does not allow.
+// controlCall is a call of the mock's control API. wrong marks a call against the document.
 type controlCall struct {
 	method, path, body string
 	status             int

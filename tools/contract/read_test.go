@@ -14,17 +14,17 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// reader is one kind of object that the SDK reads: an endpoint's answer, or a notification, which is signed and so read
-// strictly.
+// reader reads one kind of object: the response of an endpoint, or a notification. The SDK reads notifications
+// strictly, because they are signed.
 type reader struct {
 	id           string // the operationId
 	notification bool
 	schema       *schema
-	allowed      func(body string) error // what the document, as JSON Schema, finds wrong
+	allowed      func(body string) error // the error of the document as JSON Schema
 	read         func(body string) (any, error)
 }
 
-// readers are all of them. An answer is read as if it had come with HTTP 200.
+// readers returns all readers. Responses have HTTP status 200.
 func readers(t testing.TB) (list []reader) {
 	t.Helper()
 	const base = "http://127.0.0.1:4010"
@@ -72,7 +72,7 @@ func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// verdict is what becomes of a body: taken, rejected, or taken but for a field, which cannot be read.
+// verdict is the result for a body: accepted, rejected, or accepted without an unreadable field.
 type verdict string
 
 const (
@@ -82,8 +82,7 @@ const (
 
 func takenBut(field string) verdict { return "taken but for " + verdict(field) }
 
-// judge has the SDK read a body, and checks that a rejection is what the SDK promises of it, and that a field that
-// cannot be read costs no other field.
+// judge reads a body with the SDK. It checks the error of a rejection, and that an unreadable field has its zero value.
 func (r *reader) judge(t require.TestingT, body string) verdict {
 	result, err := r.read(body)
 	switch {
@@ -107,8 +106,8 @@ func (r *reader) judge(t require.TestingT, body string) verdict {
 	return rejected
 }
 
-// stricter is a field that the SDK wants in an answer or a notification where the document does not. The SDK differs
-// from the document on purpose in these and in widerValues, and in nothing else that a single value shows.
+// stricter is a field that the SDK requires beyond the document. The SDK differs from the document only in these fields
+// and in widerValues.
 type stricter struct {
 	id, field string
 	empty     bool // it must not be empty; otherwise it must be there
@@ -134,7 +133,7 @@ func stricterFields() []stricter {
 	}
 }
 
-// needs reports whether the SDK wants a field to be there, or not to be empty, beyond what the document says.
+// needs reports whether the SDK requires a field, or a non-empty field, beyond the document.
 func needs(id, field string, empty bool) bool {
 	return slices.ContainsFunc(
 		stricterFields(), func(s stricter) bool { return s.id == id && s.field == field && s.empty == empty },
@@ -146,7 +145,7 @@ type wider struct {
 	name    string
 	section string
 	reason  string
-	lost    bool // it is not read: the field stays unset and is named in Malformed
+	lost    bool // unreadable, so the field stays unset and is listed in Malformed
 	is      func(r *reader, p property, value string) bool
 }
 
@@ -160,9 +159,9 @@ func widerValues() []wider {
 			func(r *reader, p property, value string) bool { return value == "null" && optional(r, p) }},
 		{"a number in quotes", "2.1", "it is as exact, and services write amounts so to keep them exact", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "number" && value == `"10.50"` }},
-		{"an integer in quotes", "2.1", "a notification or the order_id of a start must not be lost because of quotes", false,
+		{"an integer in quotes", "2.1", "quotes must not lose a notification or the order_id of a start", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "integer" && value == `"17"` }},
-		{"text of another form", "2.2", "what was started was started, whatever its order_id or address looks like", false,
+		{"text of another form", "2.2", "the order was started, with any form of its order_id or address", false,
 			func(_ *reader, p property, value string) bool { return p.format != "" && isText(value) }},
 		{"an empty address that may be absent", "4.1", written, false,
 			func(r *reader, p property, value string) bool {
@@ -176,8 +175,8 @@ func widerValues() []wider {
 	}
 }
 
-// differenceAt returns which difference a value of a field is, and what becomes of a body with it; "" for none. The
-// value "" is no value at all, and allowed says whether the document has it there.
+// differenceAt returns the intended difference for a value of a field, and the expected verdict. It returns "" without
+// a difference. The value "" means an absent field. allowed reports whether the document accepts the value.
 func differenceAt(r *reader, p property, value string, allowed bool) (string, verdict) {
 	if value == "" && needs(r.id, p.name, false) || value == `""` && needs(r.id, p.name, true) {
 		return fmt.Sprintf("%s.%s is %q", r.id, p.name, value), rejected
@@ -193,10 +192,9 @@ func differenceAt(r *reader, p property, value string, allowed bool) (string, ve
 	return "", ""
 }
 
-// TestSDKReadsFieldsAsTheDocumentAllows goes through every field of every answer and notification: absent,
-// null, empty, of another form and of every other type. The SDK takes what the document allows and rejects the rest,
-// but for the differences, each of which must show here. So whatever is wrong with a field that the document requires,
-// the answer is rejected; and what is wrong with another field costs that field only.
+// TestSDKReadsFieldsAsTheDocumentAllows tests each field of every response and notification: absent, null, empty, of
+// another form and of every other type. The SDK accepts and rejects the same values as the document, except for the
+// listed differences. Each difference must occur.
 func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 	shown := map[string]bool{}
 	for _, r := range readers(t) {
@@ -214,11 +212,11 @@ func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 				if difference == "" {
 					want = map[bool]verdict{true: taken, false: rejected}[allowed]
 				}
-				require.Equal(t, want, r.judge(t, body), "%s: %s as %s: the document allows it: %t; difference on purpose: %s",
+				require.Equal(t, want, r.judge(t, body), "%s: %s as %s: allowed by the document: %t; difference: %s",
 					r.id, p.name, value, allowed, difference)
 			}
 		}
-		if r.id == "GetBalance" { // section 4.7: one of the two is enough, and an answer without a balance is none
+		if r.id == "GetBalance" { // section 4.7 requires at least one balance
 			require.Equal(t, rejected, r.judge(t, objectOf(without(full, "payout_balance", "expected_balance"))))
 		}
 	}

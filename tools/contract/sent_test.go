@@ -39,7 +39,7 @@ func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
 				require.NoError(t, checkRequest(s.closed, m), "request %s", m.body)
 				require.NoError(t, checkAnswer(s.closed, m), "response %s", m.answer)
 				requireHeaders(t, m)
-				if full { // a request has one of the choices
+				if full { // a request has a single choice
 					names := o.request.names()[min(1, len(o.request.choices)):]
 					require.ElementsMatch(t, names, slices.Collect(maps.Keys(membersOf(t, m.body))), route.path)
 				}
@@ -48,8 +48,7 @@ func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
 	}
 }
 
-// requireHeaders checks the headers of section 5 without the SDK's help, and that there are no others than those that
-// HTTP itself has.
+// requireHeaders checks the headers of section 5 without the SDK, and rejects further headers except those of HTTP.
 func requireHeaders(t require.TestingT, m *message) {
 	require.ElementsMatch(t,
 		[]string{"Accept-Encoding", "Content-Length", "Content-Type", "Signature", "Timestamp", "User-Agent"},
@@ -63,8 +62,7 @@ func requireHeaders(t require.TestingT, m *message) {
 	require.Equal(t, signature(timestamp, m.body), m.header.Get("Signature"))
 }
 
-// variations are bodies in which one thing was changed, with whether a schema that allows nothing beyond its properties
-// still allows them.
+// variations returns bodies with one change each, and whether a closed schema accepts them.
 func variations(t require.TestingT, s *schema) map[string]bool {
 	full := fullBody(t, s)
 	backward := slices.Clone(full)
@@ -92,8 +90,8 @@ func variations(t require.TestingT, s *schema) map[string]bool {
 	return all
 }
 
-// TestFakeRejectsTheBodiesThatTheDocumentRejects shows that the other tests can fail. It sends the fake, each
-// correctly signed, what the document allows and what it does not.
+// TestFakeRejectsTheBodiesThatTheDocumentRejects sends the fake valid and invalid bodies with correct signatures. So it
+// also proves that the other tests can fail.
 func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 	d := readDocument(t)
 	s := serve(t)
@@ -101,10 +99,11 @@ func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 		for _, route := range o.routes() {
 			for body, valid := range variations(t, o.request) {
 				s.renew(t)
-				require.Equal(t, valid, checkRequest(s.closed, post(s.base+route.path, body)) == nil, "%s: %s", route.path, body)
-				m := s.send(t, post(s.base+route.path, body))
-				rejected := s.fake.Rejected()
-				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound // nothing was started here
+				sent := post(s.base+route.path, body)
+				require.Equal(t, valid, checkRequest(s.closed, sent) == nil, "%s: %s", route.path, body)
+				m := s.send(t, sent)
+				rejected := s.fake.Rejected() // ProblemNotFound, because the fake has no order
+				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound
 				require.Equal(t, valid, accepted, "%s: %s: %s", route.path, body, m.answer)
 			}
 		}

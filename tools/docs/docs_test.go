@@ -1,5 +1,5 @@
-// Package docs_test checks what the pages show: their Go code is a part of compiled code, their links and anchors
-// resolve, their error texts are the SDK's, and .ci/run runs their commands.
+// Package docs_test checks the pages. Their Go code must be compiled, their links and anchors must resolve, their error
+// texts must be the SDK's, and .ci/run must run their commands.
 package docs_test
 
 import (
@@ -29,7 +29,7 @@ type page struct {
 	anchors map[string]bool
 }
 
-// block is a code block; lang is "indented" for one without a fence.
+// block is a code block. Without a fence, lang is "indented".
 type block struct{ lang, text string }
 
 // pages reads the Markdown files of the root, docs, durable and the examples by their slashed path.
@@ -81,7 +81,7 @@ func read(t *testing.T, source []byte) page {
 	return p
 }
 
-// anchor returns the name that GitHub makes of a heading without links.
+// anchor returns GitHub's name for a heading without links.
 func anchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -135,9 +135,9 @@ func TestMapNamesExistInTheirFiles(t *testing.T) {
 	}
 }
 
-// TestGoCodeIsCompiled finds each Go block of the pages, whatever its indentation and without its imports, in a Go file
-// of this repository. go test and go vet compile these. A block that starts with imports is all of a file that follows
-// its package clause, so it compiles by itself.
+// TestGoCodeIsCompiled finds each Go block of the pages in a Go file of this repository. It ignores indentation and
+// imports. go test and go vet compile these files. A block with imports must be a complete file without its package
+// clause.
 func TestGoCodeIsCompiled(t *testing.T) {
 	var compiled strings.Builder
 	for _, pattern := range []string{
@@ -156,7 +156,8 @@ func TestGoCodeIsCompiled(t *testing.T) {
 	checked := 0
 	for name, p := range pages(t) {
 		for _, b := range p.blocks {
-			if b.lang == "go" && !strings.HasPrefix(b.text, "package main") { // tools/compat/stranger runs whole programs
+			whole := strings.HasPrefix(b.text, "package main") // tools/compat/stranger runs it
+			if b.lang == "go" && !whole {
 				checked++
 				code := unindented(singleImport.ReplaceAllString(b.text, "")) + "\n"
 				if strings.HasPrefix(code, "import (") {
@@ -193,7 +194,7 @@ func TestPageOfOutcomesFitsTheMatrix(t *testing.T) {
 	rows := row.FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(rows), 10)
 	columns := strings.Join(strings.Fields(string(matrix)), " ")
-	require.Contains(t, columns, "struck | faults | init_payment | status_payment |")
+	require.Contains(t, columns, "which | faults | start | status |")
 	for _, row := range rows {
 		assert.Contains(t, columns, fmt.Sprintf("every | %s | %s | %s |", row[1], row[2], row[3]))
 	}
@@ -230,7 +231,8 @@ var notRun = map[string][]string{
 		"go get github.com/paymentsvc/paymentsvc/durable",
 	},
 	"it makes a picture": {
-		`go -C tools/contract test -count=1 -run TestPartnerPage ./browser -screenshot "$PWD/examples/partner/page.png"`,
+		`go -C tools/contract test -count=1 -run TestPartnerPage ./browser ` +
+			`-screenshot "$PWD/examples/partner/page.png"`,
 		`go -C tools/contract test -count=1 -run TestMockPage ./browser -mock.screenshot "$PWD/docs/mock.png"`,
 	},
 	"it makes a release": {
@@ -245,7 +247,7 @@ var notRun = map[string][]string{
 	},
 }
 
-// TestCommandsAreRun finds each command of the pages in a comment of .ci/commands, above what runs in its place.
+// TestCommandsAreRun finds each command of the pages in a comment of .ci/commands, above its substitute.
 func TestCommandsAreRun(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root, ".ci", "commands"))
 	require.NoError(t, err)
@@ -280,7 +282,7 @@ func TestCommandsAreRun(t *testing.T) {
 	}
 }
 
-// commands returns the lines of a script, each with what backslashes join to it and without its comment.
+// commands returns the lines of a script, without comments. Backslashes join lines.
 func commands(script string) []string {
 	var list []string
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {

@@ -36,7 +36,8 @@ import (
 func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	texts := failedAssertions(t)
 	for _, list := range [][]error{
-		rejectedConfigurations(t), invalidRequests(t), failedConnections(t), oddTransports(t), oddResponses(t), amounts(),
+		rejectedConfigurations(t), invalidRequests(t), failedConnections(t), oddTransports(t), oddResponses(t),
+		amounts(),
 		notificationErrors(t),
 	} {
 		for _, err := range list {
@@ -117,12 +118,18 @@ func TestSelfExplanatoryTextsNameFieldAndExpectation(t *testing.T) {
 		err  error
 		want string
 	}{
-		{failure(t, readBalance, short), "Config: Timeout: below one millisecond; write a unit, such as 5 * time.Second"},
+		{
+			failure(t, readBalance, short),
+			"Config: Timeout: below one millisecond; write a unit, such as 5 * time.Second",
+		},
 		{failure(t, readBalance, at("")), "Config: BaseURL: not set"},
 		{failure(t, readBalance, at("https://pay.example.com:port")), "Config: BaseURL: not a URL"},
 		{failure(t, readBalance, at("pay.example.com")), "Config: BaseURL: not an absolute https URL"},
 		{failure(t, readBalance, at("https://me@pay.example.com")), "Config: BaseURL: contains a user name"},
-		{failure(t, readBalance, at("https://pay.example.com/?v=1")), "Config: BaseURL: contains a query or a fragment"},
+		{
+			failure(t, readBalance, at("https://pay.example.com/?v=1")),
+			"Config: BaseURL: contains a query or a fragment",
+		},
 		{
 			encoding,
 			"HMACConfig: Scheme.Encoding: not set; the interface document does not specify it, so it has no default",
@@ -335,7 +342,7 @@ func failedConnections(t *testing.T) []error {
 	return list
 }
 
-// oddTransports returns errors of calls over an http.Client that is not the SDK's.
+// oddTransports returns errors of calls over a foreign http.Client.
 func oddTransports(t *testing.T) []error {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -354,8 +361,9 @@ func oddTransports(t *testing.T) []error {
 		failure(t, startPayout, over(again), at(server.URL)),
 		failure(t, startPayout, failing(errors.New(`malformed HTTP response "\x00\x00\x04"`))), // SETTINGS of HTTP/2
 		failure(t, startPayout, failing(errors.New("no token for 4111111111111111"))),
-		failure(t, startPayout, failing(errors.New("http2: Transport: cannot retry err [http2: Transport received Server's "+
-			"graceful shutdown GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error"))),
+		failure(t, startPayout, failing(errors.New("http2: Transport: cannot retry err "+
+			"[http2: Transport received Server's graceful shutdown GOAWAY] "+
+			"after Request.Body was written; define Request.GetBody to avoid this error"))),
 	}
 }
 
@@ -365,10 +373,11 @@ func oddResponses(t *testing.T) (list []error) {
 	const late = 20 * time.Second
 	var date []string
 	answer := func(call call, status int, after time.Duration, body io.Reader, changes ...func(*paymentsvc.Config)) {
-		list = append(list, failure(t, call, append(changes, over(roundTrip(func(*http.Request) (*http.Response, error) {
+		answering := over(roundTrip(func(*http.Request) (*http.Response, error) {
 			time.Sleep(after)
 			return &http.Response{StatusCode: status, Header: http.Header{"Date": date}, Body: io.NopCloser(body)}, nil
-		})))...))
+		}))
+		list = append(list, failure(t, call, append(changes, answering)...))
 	}
 	decoder := func(c *paymentsvc.Config) { c.DecodeError = paymentsvc.ErrorFields("error_code", "error_message") }
 	text := func(text string) io.Reader { return strings.NewReader(text) }

@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPageOfTestingCompilesBlockByBlock checks the promise of docs/testing.md: its first block and any other are a
-// program.
+// TestPageOfTestingCompilesBlockByBlock compiles the first block of docs/testing.md with each other block.
 func TestPageOfTestingCompilesBlockByBlock(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "testing_example_test.go", nil, parser.ImportsOnly)
 	require.NoError(t, err)
@@ -66,7 +65,9 @@ func module(t *testing.T) (dir string, write func(name, text string)) {
 // TestPageOfTestingDetectsWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
 func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 	const (
-		lost, each, ships = "TestLostResponseIsNotPaidTwice", "TestEachFaultStartsAtMostOnePayment", "TestPaidOrderShipsOnce"
+		lost  = "TestLostResponseIsNotPaidTwice"
+		each  = "TestEachFaultStartsAtMostOnePayment"
+		ships = "TestPaidOrderShipsOnce"
 
 		called = "	if err == nil || paymentsvc.OutcomeOf(err)"
 		again  = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
@@ -75,7 +76,11 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 	)
 	wrong := []struct{ old, new, test string }{
 		{`"10.50"), UserData: userData,`, `"1050"), UserData: userData,`, lost},
-		{called, "	if paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {\n		return nil\n	}\n" + called, lost},
+		{
+			called,
+			"	if paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {\n		return nil\n	}\n" + called,
+			lost,
+		},
 		{called, fmt.Sprintf(again, "len(userData) < 12", "-again"), "TestUnderChaos"},
 		{called, fmt.Sprintf(again, "f.HTTPStatus == 429", ""), each},
 		{called, fmt.Sprintf(again, "f.HTTPStatus == 403", ""), each},

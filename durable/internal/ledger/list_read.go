@@ -196,8 +196,8 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 	return all, err
 }
 
-// BatchCounts returns the exact numbers of the rows of a batch. It reads each row of the batch.
-func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64) (Counts, error) {
+// BatchCounts returns the exact numbers of the newest rows of a batch, up to limit rows, or of all rows with 0.
+func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64, limit int) (Counts, error) {
 	const noLimit = 1 << 60
 	c := Counts{States: map[row.State]*Count{}}
 	for _, state := range states {
@@ -214,7 +214,7 @@ func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64) (
 		c.Overdue.add(late*n, oldest, noLimit)
 		c.Held.add(held*n, oldest, noLimit)
 		return nil
-	}, listBatchCounts, batch, overdue)
+	}, listBatchCounts, batch, overdue, cmp.Or(int64(limit), noLimit))
 	if err != nil {
 		return c, err
 	}

@@ -199,7 +199,7 @@ func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 			}
 		}
 		for _, batch := range []string{"one", "two", "absent"} {
-			c, err := l.BatchCounts(t.Context(), batch, overdue.Milliseconds())
+			c, err := l.BatchCounts(t.Context(), batch, overdue.Milliseconds(), 0)
 			require.NoError(t, err)
 			c.Now = listClock // not known without a row
 			checkAll(c, 10_000, Filter{Batch: batch})

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// altered changes one letter in what a form was padded with, so that the JSON stays JSON.
+// altered changes a letter of the padding. The body is still JSON.
 func altered(body []byte) []byte {
 	return bytes.Replace(body, []byte("order-1"), []byte("order-2"), 1)
 }
@@ -21,11 +21,12 @@ func TestCandidatesRejectAlteredBodies(t *testing.T) {
 		for work, candidates := range webhooks(size, untouched) {
 			for i, valid := range candidates {
 				name := work + ", " + sizeName(size) + ", " + valid.name
-				for range 2 { // the second goes through pools that are filled
+				for range 2 { // the second run uses filled pools
 					id, err := valid.run()
 					assert.NoError(t, err, name)
 					assert.Equal(t, !valid.bound && work == "Verify and parse", id == orderID, name)
-					if _, err := forged[work][i].run(); valid.name != "SHA-256 of the body" { // the bound that checks nothing
+					_, err = forged[work][i].run()
+					if valid.name != "SHA-256 of the body" { // this bound does not check
 						assert.Error(t, err, name)
 					}
 				}
@@ -64,7 +65,7 @@ func TestBareServiceServesEachClient(t *testing.T) {
 	candidates, end := calling(t.Context())
 	defer end()
 	for _, c := range candidates {
-		for range 3 { // what is left over from one request would spoil the next
+		for range 3 { // the rest of a request would break the next
 			id, err := c.run()
 			assert.NoError(t, err, c.name)
 			assert.Equal(t, orderID, id, c.name)
@@ -76,8 +77,8 @@ func TestRatiosAreMadeWithinARound(t *testing.T) {
 	candidates := []candidate{{name: "bound", bound: true}, {name: "slow", who: byHand}, {name: "best", who: ours}}
 	rows := summarise(candidates, [][]float64{
 		{1, 10, 2},   // the machine is ten times slower in the second round
-		{8, 80, 9},   // and the third is disturbed
-		{4, 40, 100}, // for this one
+		{8, 80, 9},   // another program disturbs the third round
+		{4, 40, 100}, // of this candidate
 	}, byHand)
 	assert.InDelta(t, 9, rows[1].time, 0)
 	assert.InDelta(t, 0.5, rows[2].toReference, 0)

@@ -23,7 +23,7 @@ const (
 type candidate struct {
 	name string
 	who  string // owner
-	// bound marks a lower bound, which does only a part of the work.
+	// bound marks a lower bound for a part of the work.
 	bound bool
 	// run does the work once and returns the id from the input, or "" if the work reads no id.
 	run func() (id string, err error)
@@ -55,16 +55,18 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 		perOperation := time.Since(start) / time.Duration(warm*callers)
 		batches[i] = max(int(batchTime/max(perOperation, 1)), 4*callers)
 	}
-	times, allocs, bytes := make(
-		[][]float64, len(candidates),
-	), make([][]float64, len(candidates)), make([][]float64, len(candidates))
+	times := make([][]float64, len(candidates))
+	allocs := make([][]float64, len(candidates))
+	bytes := make([][]float64, len(candidates))
 	for round := 0; round < rounds || round < maxRounds && wide(candidates, times, reference); round++ {
 		for _, i := range random.Perm(len(candidates)) {
 			t, err := takeTurn(candidates[i], callers, batches[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", candidates[i].name, err)
 			}
-			times[i], allocs[i], bytes[i] = append(times[i], t.time), append(allocs[i], t.allocs), append(bytes[i], t.bytes)
+			times[i] = append(times[i], t.time)
+			allocs[i] = append(allocs[i], t.allocs)
+			bytes[i] = append(bytes[i], t.bytes)
 		}
 	}
 	rows := summarise(candidates, times, reference)
@@ -133,7 +135,9 @@ func repeat(n int, f func() (string, error)) error {
 // candidate.
 func summarise(candidates []candidate, times [][]float64, reference string) []row {
 	rows := make([]row, len(candidates))
-	referred := slices.IndexFunc(candidates, func(c candidate) bool { return c.name == reference || c.who == reference })
+	referred := slices.IndexFunc(candidates, func(c candidate) bool {
+		return c.name == reference || c.who == reference
+	})
 	for i, c := range candidates {
 		compared := ratios(times[i], times[referred])
 		rows[i] = row{candidate: c, time: median(times[i]), toReference: median(compared)}

@@ -108,9 +108,9 @@ func webhooks(size int, deliver delivery) map[string][]candidate {
 		if peer.parse == nil {
 			peer.parse = func() (string, error) { return parseByHand(peer.verify(), arrived) }
 		}
-		verify = append(
-			verify, candidate{name: peer.verifies, who: peer.who, run: func() (string, error) { return "", peer.verify() }},
-		)
+		verify = append(verify, candidate{name: peer.verifies, who: peer.who, run: func() (string, error) {
+			return "", peer.verify()
+		}})
 		parse = append(parse, candidate{name: peer.parses, who: peer.who, run: peer.parse})
 	}
 	return map[string][]candidate{"Verify": verify, "Verify and parse": parse}

@@ -98,7 +98,8 @@ func snapshot(ctx context.Context, s *server) error {
 	instant := newService(0)
 	defer instant.Close()
 	fmt.Printf("### A held snapshot, %d payouts with 8 slots\n\n"+
-		"| holder | server µs a row, first and last tenth | blocks a round, first and last tenth |\n|---|--:|--:|\n", s.rows)
+		"| holder | server µs a row, first and last tenth | blocks a round, first and last tenth |\n"+
+		"|---|--:|--:|\n", s.rows)
 	for _, holder := range []struct{ name, database, begin, statement string }{
 		{"none", "durable", `BEGIN`, `SELECT 1`},
 		{"REPEATABLE READ", "durable", `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM durable_rows`},
@@ -217,14 +218,17 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 	var inputs []io.Writer
 	var outputs []*bufio.Reader
 	for range n {
-		command := exec.CommandContext(ctx, binary, "-work", address, "-service", service) //nolint:gosec // this program
+		//nolint:gosec // this program
+		command := exec.CommandContext(ctx, binary, "-work", address, "-service", service)
 		command.Stderr = os.Stderr
 		input, err1 := command.StdinPipe()
 		output, err2 := command.StdoutPipe()
 		if err := errors.Join(err1, err2, command.Start()); err != nil {
 			return 0, 0, err
 		}
-		commands, inputs, outputs = append(commands, command), append(inputs, input), append(outputs, bufio.NewReader(output))
+		commands = append(commands, command)
+		inputs = append(inputs, input)
+		outputs = append(outputs, bufio.NewReader(output))
 	}
 	for _, output := range outputs {
 		if _, err := output.ReadString('\n'); err != nil {

@@ -27,7 +27,8 @@ import (
 )
 
 func main() {
-	scenario := flag.String("scenario", "", "run one of sqlite, slots, many-slots, latency, processes, snapshot and pool")
+	scenario := flag.String("scenario", "",
+		"run one of sqlite, slots, many-slots, latency, processes, snapshot and pool")
 	rows := flag.Int("rows", 8000, "payouts in a turn")
 	turns := flag.Int("turns", 5, "turns of each candidate")
 	work := flag.String("work", "", "for the processes of a scenario: pay the payouts of this database")
@@ -55,8 +56,13 @@ func measureAll(ctx context.Context, scenario string, rows, turns int) error {
 		name string
 		run  func(context.Context, *server) error
 	}{
-		{"sqlite", sqlite}, {"slots", fewSlots}, {"many-slots", manySlots}, {"latency", latency}, {"processes", processes},
-		{"snapshot", snapshot}, {"pool", poolSizes},
+		{"sqlite", sqlite},
+		{"slots", fewSlots},
+		{"many-slots", manySlots},
+		{"latency", latency},
+		{"processes", processes},
+		{"snapshot", snapshot},
+		{"pool", poolSizes},
 	} {
 		switch {
 		case scenario != "" && scenario != each.name:

@@ -3,16 +3,25 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // candidate pays payouts in turns.
@@ -132,9 +141,10 @@ func (s *server) counters(ctx context.Context, database string) (c counters, err
 	if s.admin == nil {
 		return c, nil
 	}
-	if err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn,
+	err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn,
 		COALESCE((SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = $1), 0)`, database).
-		Scan(&c.wal, &c.blocks); err == nil && s.plans {
+		Scan(&c.wal, &c.blocks)
+	if err == nil && s.plans {
 		err = s.admin.QueryRow(ctx, `SELECT COALESCE(SUM(plans), 0)::BIGINT, COALESCE(SUM(calls), 0)::BIGINT
 			FROM pg_stat_statements JOIN pg_database AS d ON d.oid = dbid
 			WHERE datname = $1 AND query LIKE '%WITH%SKIP LOCKED%'`, database).Scan(&c.plans, &c.rounds)
@@ -181,7 +191,8 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 			measured[i][n].ratio = t.rate / measured[0][n].rate
 		}
 	}
-	fmt.Printf("### %s\n\n| | payouts a second | × %s (range) | program µs a row | server µs a row | WAL bytes a row |\n"+
+	fmt.Printf("### %s\n\n"+
+		"| | payouts a second | × %s (range) | program µs a row | server µs a row | WAL bytes a row |\n"+
 		"|---|--:|--:|--:|--:|--:|\n", title, all[0].name)
 	for i, c := range all {
 		column := func(of func(turn) float64) []float64 {
@@ -201,4 +212,103 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 	}
 	fmt.Println()
 	return nil
+}
+
+// proxy delays the packets between programs and the server. It does not limit the data in transit.
+type proxy struct {
+	listener net.Listener
+}
+
+func newProxy(ctx context.Context, socket string, delay time.Duration) (*proxy, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			program, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+			if err != nil {
+				_ = program.Close()
+				continue
+			}
+			go deliver(program, server, delay)
+			go deliver(server, program, delay)
+		}
+	}()
+	return &proxy{listener}, nil
+}
+
+func (p *proxy) close() { _ = p.listener.Close() }
+
+// address returns the URL of a database behind the proxy.
+func (p *proxy) address(database string) string {
+	u, err := url.Parse(database)
+	if err != nil {
+		return database
+	}
+	u.Host, u.RawQuery = p.listener.Addr().String(), "sslmode=disable"
+	return u.String()
+}
+
+type packet struct {
+	due  time.Time
+	data []byte
+}
+
+// deliver forwards data after the delay, until one side closes.
+func deliver(from, to net.Conn, delay time.Duration) {
+	packets := make(chan packet, 10_000)
+	go func() {
+		for p := range packets {
+			time.Sleep(time.Until(p.due))
+			_, _ = to.Write(p.data)
+		}
+		_ = to.Close()
+	}()
+	for {
+		data := make([]byte, 16<<10)
+		n, err := from.Read(data)
+		if err != nil {
+			close(packets)
+			return
+		}
+		packets <- packet{time.Now().Add(delay), data[:n]}
+	}
+}
+
+// newService starts a service with the given response time. It does not check requests, because the checks would be
+// measured too.
+func newService(takes time.Duration) *httptest.Server {
+	var orders atomic.Int64
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		time.Sleep(takes)
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(r.URL.Path, "status") {
+			var request paymentsvc.StatusPaymentRequest
+			_ = json.Unmarshal(body, &request)
+			_, _ = fmt.Fprintf(w, `{"order_id":"of %[1]s","user_data":%[1]q}`, request.UserData)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"order_id":"order-%d-%d","status":1,"status_code":10,`+
+			`"redirect_url":"https://pay.example/"}`, takes, orders.Add(1))
+	}))
+}
+
+func newClient(address string) (*paymentsvc.Client, error) {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex},
+		Secret: "the-secret-of-the-benchmark",
+	})
+	if err != nil {
+		return nil, err
+	}
+	return paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: address, PartnerID: 1001, ProjectID: 2002, Signer: signer,
+		DecodeError: paymentsvc.ErrorFields("error_code", "error_message"),
+	})
 }

@@ -26,8 +26,8 @@ const (
 
 // The statements of the loops. SQLite needs no skip.
 const (
-	claim = `UPDATE payouts SET state = 'starting' WHERE state = 'created' AND user_data = (SELECT user_data FROM payouts
-		WHERE state = 'created' ORDER BY due_at, user_data LIMIT 1`
+	claim = `UPDATE payouts SET state = 'starting' WHERE state = 'created' AND user_data = (
+		SELECT user_data FROM payouts WHERE state = 'created' ORDER BY due_at, user_data LIMIT 1`
 	skip      = ` FOR UPDATE SKIP LOCKED`
 	returning = `) RETURNING user_data, amount, destination`
 	record    = `UPDATE payouts SET state = 'pending', order_id = $1 WHERE user_data = $2`
@@ -41,7 +41,8 @@ func payouts(rows int) []string {
 			state TEXT NOT NULL, order_id TEXT UNIQUE, due_at BIGINT NOT NULL)`,
 		`CREATE INDEX payouts_due ON payouts (due_at, user_data) WHERE state = 'created'`,
 		fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-			INSERT INTO payouts SELECT 'payout-' || i, '%s', '%s', 'created', NULL, i FROM n`, rows, amount, destination),
+			INSERT INTO payouts SELECT 'payout-' || i, '%s', '%s', 'created', NULL, i FROM n`,
+			rows, amount, destination),
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package api_test holds the exported API to what partners were promised.
+// Package api_test compares the exported API with the declarations in testdata.
 package api_test
 
 import (
@@ -7,23 +7,26 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
-	_ "github.com/google/uuid" // which testdata imports
+	_ "github.com/google/uuid" // imported by testdata
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/exp/apidiff"
 	"golang.org/x/tools/go/packages"
 
-	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // which brings the SDK into this module
+	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // requires the SDK
 )
 
 const sdk = "github.com/paymentsvc/paymentsvc"
 
-// TestAPIFitsTheDeclarations compares the declarations in testdata with those of the packages: every name must be
-// there, with the same type, and a name that testdata does not have is one that nobody has agreed to. A struct with a
-// field _ has fields of its own.
+// TestAPIFitsTheDeclarations compares the declarations in testdata with the packages. Each name must exist in both,
+// with the same type. A struct with a field _ has other fields.
 func TestAPIFitsTheDeclarations(t *testing.T) {
 	importPaths := []string{sdk, sdk + "/canonical", sdk + "/discover", sdk + "/paymentsvctest"}
 	loaded := packagesByPath{}
@@ -55,4 +58,28 @@ func (p packagesByPath) Import(importPath string) (*types.Package, error) {
 		return nil, fmt.Errorf("%s was not loaded", importPath)
 	}
 	return p[importPath], nil
+}
+
+// TestSignaturesAreComparedInConstantTimeOnly reads the SDK's source, because a test cannot measure the time of a
+// comparison. The patterns contain the variable names of signatures in the SDK.
+func TestSignaturesAreComparedInConstantTimeOnly(t *testing.T) {
+	sources, err := filepath.Glob("../../../*.go")
+	require.NoError(t, err)
+	const name = `\b(signatures?|given|sum)\b(\[[^]]*\]|\))?`
+	constant := regexp.MustCompile(`\bsubtle\.ConstantTimeCompare\([^\n]*` + name)
+	leaks := regexp.MustCompile(name + `\s*([=!]=|<=?|>=?)\s*[^"\s<>=]|([=!]=|[<>]=?)\s*(string\()?` + name +
+		`|\b(bytes|strings|slices|cmp|reflect)\.\w+\([^\n]*` + name + `|(switch|range) ` + name)
+	comment := regexp.MustCompile(`(?m)//.*$`)
+	comparisons := 0
+	for _, file := range sources {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		code := comment.ReplaceAllString(string(source), "")
+		comparisons += len(constant.FindAllString(code, -1))
+		assert.Empty(t, leaks.FindAllString(code, -1), "%s: a signature is compared in its own time", file)
+	}
+	assert.Equal(t, 1, comparisons, "comparisons in constant time")
 }

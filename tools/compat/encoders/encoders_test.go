@@ -1,3 +1,7 @@
+// Package encoders tests the SDK's values with loggers, encoders and databases. Loggers must not print secrets or
+// payment data, except in the cases listed in SECURITY.md. Encoders and databases must keep an Amount and a request
+// unchanged or return an error, except for the SQLite columns listed in the test. It is a separate module, so that the
+// SDK does not require these libraries.
 package encoders
 
 import (
@@ -47,7 +51,7 @@ func encoders() []encoder {
 		{"encoding/json", of(json.Marshal, json.Unmarshal)},
 		{"encoding/xml", func(in, out any) error {
 			var buf bytes.Buffer
-			name := xml.StartElement{Name: xml.Name{Local: "record"}} // which the types here do not have
+			name := xml.StartElement{Name: xml.Name{Local: "record"}} // the types here have no name
 			if err := xml.NewEncoder(&buf).EncodeElement(in, name); err != nil {
 				return err
 			}
@@ -90,7 +94,7 @@ func encoders() []encoder {
 func encodesText(o *attributevalue.EncoderOptions) { o.UseEncodingMarshalers = true }
 func decodesText(o *attributevalue.DecoderOptions) { o.UseEncodingUnmarshalers = true }
 
-// amounts are what an encoder that thinks in floats, in 64 bits or in 34 digits would lose.
+// amounts returns values beyond a float, 64 bits or 34 digits.
 func amounts() []paymentsvc.Amount {
 	all := []paymentsvc.Amount{{}} // not set
 	for _, text := range []string{
@@ -117,13 +121,14 @@ func amountShapes(a paymentsvc.Amount) []shape {
 	}
 }
 
-// fails lists where an encoder returns an error, which is as good as keeping the Amount: nobody believes it stored.
+// fails reports whether an encoder returns an error for an Amount. An error is acceptable, because the program then
+// knows that the Amount is not stored.
 func fails(encoder, shape string, a paymentsvc.Amount) bool {
 	switch encoder {
 	case "encoding/json":
 		return shape == "map key" && !a.IsSet() // "" is text, and not null
 	case "encoding/xml":
-		return strings.HasPrefix(shape, "map") || shape == "array" // of which encoding/xml knows none
+		return strings.HasPrefix(shape, "map") || shape == "array" // encoding/xml supports neither
 	case "BSON, driver v1":
 		return shape != "map key" // a key is written with MarshalText
 	case "DynamoDB":
@@ -157,7 +162,7 @@ func TestEncodersKeepAnAmountOrFail(t *testing.T) {
 	}
 }
 
-// texts lists all amounts in v by their texts; a nil pointer is one that is not set, as null is in JSON.
+// texts returns the texts of the amounts in v. A nil pointer counts as an unset amount.
 func texts(v reflect.Value) (all []string) {
 	if a, ok := v.Interface().(paymentsvc.Amount); ok {
 		return []string{a.String()}
@@ -185,7 +190,7 @@ func texts(v reflect.Value) (all []string) {
 	return all
 }
 
-// Other programs write other types; a float is an error, since its digits are not those that were meant.
+// Other programs store other types. A float is an error, because it has lost digits.
 func TestAmountReadsWhatOthersStored(t *testing.T) {
 	decimal128 := func(s string) bson.Decimal128 {
 		d, err := bson.ParseDecimal128(s)
@@ -239,7 +244,10 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 		{"YAML hexadecimal", text(yaml.Unmarshal, `a: 0x10`), isError},
 		{"goccy's YAML number", text(goccy.Unmarshal, `a: 10.50`), "10.50"},
 		{"goccy's YAML number with a comment", text(goccy.Unmarshal, "a: 10.50 # what it costs\nb: 1"), "10.50"},
-		{"goccy's YAML number of many digits", text(goccy.Unmarshal, `a: 12345678901234567.89`), "12345678901234567.89"},
+		{
+			"goccy's YAML number of many digits", text(goccy.Unmarshal, `a: 12345678901234567.89`),
+			"12345678901234567.89",
+		},
 		{"goccy's YAML text", text(goccy.Unmarshal, `a: '10.50'`), "10.50"},
 		{"goccy's YAML null", text(goccy.Unmarshal, `a: null`), ""},
 		{"goccy's YAML hexadecimal", text(goccy.Unmarshal, `a: 0x10`), isError},
@@ -279,9 +287,9 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 	}
 }
 
-// Only TEXT and BLOB keep every Amount. Other columns turn what looks like a number into an integer or a float when it
-// is stored, before this package can see it. A float comes back as an error, but an amount that became another integer
-// is read without one. The documentation of Amount and docs/notifications.md say so.
+// Only TEXT and BLOB columns keep every Amount. Other columns convert a number to an integer or a float when they store
+// it. Scan rejects the float, but it reads a changed integer without an error. The documentation of Amount and
+// docs/notifications.md describe this.
 func TestAmountInColumnsOfSQLite(t *testing.T) {
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "amounts.db"))
 	require.NoError(t, err)
@@ -291,7 +299,7 @@ func TestAmountInColumnsOfSQLite(t *testing.T) {
 	values := []string{
 		notSet, "7", "0", "10.50", "10.00", "-0.01", "12345678901234567.89", "1e20", "9007199254740993", long,
 	}
-	numeric := map[string]string{ // what is not here is kept
+	numeric := map[string]string{ // other values are kept
 		"10.50": isError, "10.00": "10", "-0.01": isError, "12345678901234567.89": "12345678901234568", "1e20": isError,
 		long: isError,
 	}
@@ -327,8 +335,8 @@ func TestAmountInColumnsOfSQLite(t *testing.T) {
 				_, err := db.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO t%d VALUES ($1, $2)", i), id, stored)
 				require.NoError(t, err)
 				got := kept
-				err = db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT amount FROM t%d WHERE id = $1", i), id).Scan(&read)
-				if err != nil {
+				query := fmt.Sprintf("SELECT amount FROM t%d WHERE id = $1", i)
+				if err := db.QueryRowContext(t.Context(), query, id).Scan(&read); err != nil {
 					got = isError
 				} else if read != stored {
 					got = read.String()
@@ -339,7 +347,8 @@ func TestAmountInColumnsOfSQLite(t *testing.T) {
 	}
 }
 
-// Encoders that no logger uses write a request as it is. What they read back is the request, or they return an error.
+// Loggers do not use these encoders, so they write complete requests. They read back the same request or return an
+// error.
 func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
 	for _, e := range encoders() {
 		t.Run(e.name, func(t *testing.T) {
@@ -356,7 +365,9 @@ func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
 				require.Equal(t, want, got)
 			}
 
-			payment := paymentsvc.PaymentRequest{Amount: want.Amount, UserData: "u", CardData: map[string]any{"number": canary}}
+			payment := paymentsvc.PaymentRequest{
+				Amount: want.Amount, UserData: "u", CardData: map[string]any{"number": canary},
+			}
 			var read paymentsvc.PaymentRequest
 			if err := e.trip(payment, &read); err != nil {
 				t.Log(err)

@@ -24,11 +24,11 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// writer is one way in which a program stores or sends a value.
+// writer is an encoder of values.
 type writer struct {
 	name    string
 	marshal func(v any) ([]byte, error)
-	// reflects is set for a writer that reads the exported fields of an error and calls none of its methods.
+	// reflects is set for a writer that reads the fields of an error and calls no methods.
 	reflects bool
 }
 
@@ -43,7 +43,7 @@ func writers() []writer {
 		{"encoding/json", json.Marshal, false},
 		{"encoding/xml", func(v any) ([]byte, error) {
 			var buf bytes.Buffer
-			name := xml.StartElement{Name: xml.Name{Local: "record"}} // which the types here do not have
+			name := xml.StartElement{Name: xml.Name{Local: "record"}} // the types here have no name
 			err := xml.NewEncoder(&buf).EncodeElement(v, name)
 			return buf.Bytes(), err
 		}, false},
@@ -54,7 +54,9 @@ func writers() []writer {
 		}, false},
 		{"yaml.v3", yaml.Marshal, false},
 		{"goccy/go-yaml", goccy.Marshal, false},
-		{"goccy/go-yaml as JSON", func(v any) ([]byte, error) { return goccy.MarshalWithOptions(v, goccy.JSON()) }, false},
+		{"goccy/go-yaml as JSON", func(v any) ([]byte, error) {
+			return goccy.MarshalWithOptions(v, goccy.JSON())
+		}, false},
 		{"goccy/go-json", goccyjson.Marshal, false},
 		{"msgpack", msgpack.Marshal, false},
 		{"CBOR", cbor.Marshal, false},
@@ -94,7 +96,7 @@ func TestEncodersWriteTheTextOfErrors(t *testing.T) {
 				case is && !w.reflects:
 					t.Errorf("%s, %s, %s: shows the canary: %.300q %v", w.name, s.name, sh.name, data, err)
 				case !is && w.reflects && sh.name == "value":
-					t.Errorf("%s, %s: shows nothing, so SECURITY.md need not list it: %.300q %v", w.name, s.name, data, err)
+					t.Errorf("%s, %s shows nothing, so SECURITY.md must omit it: %.300q %v", w.name, s.name, data, err)
 				}
 				if err == nil {
 					written++

@@ -15,10 +15,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// canary stands for a card number, a destination, a secret and an answer's text: whatever no log may hold.
+// canary represents a card number, a destination, a secret or the text of a response.
 const canary = "CANARY-4000056655665556"
 
-// subject is one type of the SDK that holds the canary, in every shape in which a program may log it.
+// subject is a type with the canary, in every shape for a log.
 type subject struct {
 	name   string
 	shapes []shape
@@ -71,7 +71,7 @@ func shapesOf[T any](v T, embedded ...any) []shape {
 	return all
 }
 
-// errorShapes are those in which programs keep errors.
+// errorShapes returns the usual shapes of errors.
 func errorShapes(err error) []shape {
 	return []shape{
 		{"error", err},
@@ -95,7 +95,8 @@ func subjects(t *testing.T) []subject {
 	}
 	signer, err := paymentsvc.NewHMACSigner(hmacConfig)
 	require.NoError(t, err)
-	require.NoError(t, signer.Sign(&http.Request{Method: http.MethodPost}, []byte(canary))) // which leaves its memory used
+	// The call fills the signer's buffers.
+	require.NoError(t, signer.Sign(&http.Request{Method: http.MethodPost}, []byte(canary)))
 	webhook, err := paymentsvc.NewWebhook(webhookConfig)
 	require.NoError(t, err)
 	config := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: signer}
@@ -107,7 +108,9 @@ func subjects(t *testing.T) []subject {
 	return []subject{
 		{
 			"PaymentRequest",
-			shapesOf(payment, struct{ paymentsvc.PaymentRequest }{payment}, struct{ *paymentsvc.PaymentRequest }{&payment}),
+			shapesOf(
+				payment, struct{ paymentsvc.PaymentRequest }{payment}, struct{ *paymentsvc.PaymentRequest }{&payment},
+			),
 		},
 		{
 			"PayoutRequest",
@@ -116,7 +119,9 @@ func subjects(t *testing.T) []subject {
 		{"Secret", shapesOf(secret, struct{ paymentsvc.Secret }{secret}, struct{ *paymentsvc.Secret }{&secret})},
 		{
 			"HMACConfig",
-			shapesOf(hmacConfig, struct{ paymentsvc.HMACConfig }{hmacConfig}, struct{ *paymentsvc.HMACConfig }{&hmacConfig}),
+			shapesOf(
+				hmacConfig, struct{ paymentsvc.HMACConfig }{hmacConfig}, struct{ *paymentsvc.HMACConfig }{&hmacConfig},
+			),
 		},
 		{
 			"WebhookConfig",
@@ -127,7 +132,10 @@ func subjects(t *testing.T) []subject {
 		},
 		{"Config", shapesOf(config, struct{ paymentsvc.Config }{config}, struct{ *paymentsvc.Config }{&config})},
 		{"Client", shapesOf(*client, struct{ paymentsvc.Client }{*client}, struct{ *paymentsvc.Client }{client})},
-		{"HMACSigner", shapesOf(*signer, struct{ paymentsvc.HMACSigner }{*signer}, struct{ *paymentsvc.HMACSigner }{signer})},
+		{
+			"HMACSigner",
+			shapesOf(*signer, struct{ paymentsvc.HMACSigner }{*signer}, struct{ *paymentsvc.HMACSigner }{signer}),
+		},
 		{"Webhook", shapesOf(*webhook, struct{ paymentsvc.Webhook }{*webhook}, struct{ *paymentsvc.Webhook }{webhook})},
 		{
 			"Error",
@@ -139,7 +147,9 @@ func subjects(t *testing.T) []subject {
 		{
 			"ServiceError",
 			append(
-				shapesOf(service, struct{ paymentsvc.ServiceError }{service}, struct{ *paymentsvc.ServiceError }{&service}),
+				shapesOf(
+					service, struct{ paymentsvc.ServiceError }{service}, struct{ *paymentsvc.ServiceError }{&service},
+				),
 				errorShapes(&service)...,
 			),
 		},
@@ -147,7 +157,8 @@ func subjects(t *testing.T) []subject {
 			"NotificationError",
 			append(
 				shapesOf(
-					malformed, struct{ paymentsvc.NotificationError }{malformed}, struct{ *paymentsvc.NotificationError }{&malformed},
+					malformed, struct{ paymentsvc.NotificationError }{malformed},
+					struct{ *paymentsvc.NotificationError }{&malformed},
 				),
 				errorShapes(&malformed)...,
 			),
@@ -171,7 +182,7 @@ func canaryPayout() paymentsvc.PayoutRequest {
 	}
 }
 
-// canaryErrors are errors of a call and of a notification whose bytes hold the canary, as answers that echo do.
+// canaryErrors returns errors of a call and of a notification with the canary in their bytes.
 func canaryErrors() (paymentsvc.Error, paymentsvc.ServiceError, paymentsvc.NotificationError) {
 	service := paymentsvc.ServiceError{Code: canary, Message: canary}
 	failure := paymentsvc.Error{

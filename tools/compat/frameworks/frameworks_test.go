@@ -1,5 +1,5 @@
-// Package frameworks_test tests the code of docs/frameworks.md and docs/telemetry.md. Each package below it is one block
-// or link of these pages, so each compiles by itself.
+// Package frameworks_test tests the code of docs/frameworks.md and docs/telemetry.md. Each package below it is a block
+// or a link of these pages, so each compiles alone.
 package frameworks_test
 
 import (
@@ -39,7 +39,8 @@ import (
 
 const secret paymentsvc.Secret = "the-secret-of-the-framework-tests"
 
-// scheme signs the whole address, which frameworks and proxies change. It is made up: the document shows none.
+// scheme signs the complete address, because frameworks and proxies change it. The scheme is an example, because the
+// document does not specify one.
 var scheme = paymentsvc.Scheme{
 	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Host, canonical.RequestURI, canonical.Body),
 	Encoding:  paymentsvc.Hex,
@@ -81,7 +82,7 @@ func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) stri
 	target, err := url.Parse(back.URL)
 	require.NoError(t, err)
 	front.Config.Handler = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target) // and the target's Host
+		r.SetURL(target) // with the target's Host
 		r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/shop")
 	}}
 	front.Start()
@@ -89,7 +90,7 @@ func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) stri
 	return front.URL + "/shop/api/notifications"
 }
 
-// function serves a function like a gateway, which passes an event with these names in its JSON.
+// function serves a function behind a gateway. The event has the names of the gateway's JSON.
 func function[E, R any](
 	encoded bool, query string, method func(gateway.Function, context.Context, E) (R, error),
 ) serving {
@@ -160,8 +161,9 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 			return serveFiber(t, infiber.Routes(webhook, apply))
 		},
 		"REST": function(false, "", gateway.Function.REST), "REST base64": function(true, "", gateway.Function.REST),
-		"HTTP": function(false, "?n=%20", gateway.Function.HTTP), "HTTP base64": function(true, "", gateway.Function.HTTP),
-		"proxy": behindProxy,
+		"HTTP":        function(false, "?n=%20", gateway.Function.HTTP),
+		"HTTP base64": function(true, "", gateway.Function.HTTP),
+		"proxy":       behindProxy,
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, success := newService(t)
@@ -173,7 +175,7 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 			var applied []*paymentsvc.Notification
 			address := serve(t, newWebhook(t), func(_ context.Context, n *paymentsvc.Notification) error {
 				if !n.Event.Known() {
-					panic(syscall.EPIPE) // gin's Recovery writes no status for it
+					panic(syscall.EPIPE) // gin's Recovery then writes no status
 				}
 				applied = append(applied, n)
 				return fails
@@ -229,7 +231,7 @@ func sent(t *testing.T, method, address, name, value string) int {
 	return resp.StatusCode
 }
 
-// endless is the body of a stranger; it counts what was read.
+// endless is an endless body that counts the bytes read.
 type endless struct{ read int }
 
 func (e *endless) Read(p []byte) (int, error) {

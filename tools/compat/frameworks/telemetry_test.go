@@ -3,11 +3,13 @@ package frameworks_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,14 +23,17 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	_ "modernc.org/sqlite" // registers the driver
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/measured"
 	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/traced"
 )
 
-// telemetry is everything that the code of the page writes: a registry, spans and a log.
+// telemetry has the registry, the spans and the log of the page's code.
 type telemetry struct {
 	registry *prometheus.Registry
 	spans    *tracetest.InMemoryExporter
@@ -50,7 +55,7 @@ func newTelemetry(t *testing.T, srv *paymentsvctest.Server) *telemetry {
 	return o
 }
 
-// text returns what Prometheus would read, the spans with all their attributes, and the log.
+// text returns the metrics as Prometheus reads them, the spans with all attributes, and the log.
 func (o *telemetry) text(t *testing.T) (metrics, spans, log string) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
@@ -77,7 +82,10 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 			paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusForbidden, "application/json", echo),
 			"rejected", "4xx", "",
 		},
-		{paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusOK, "text/html", "<p>"+number), "unknown", "2xx", ""},
+		{
+			paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusOK, "text/html", "<p>"+number),
+			"unknown", "2xx", "",
+		},
 	} {
 		t.Run(test.fault.String(), func(t *testing.T) {
 			srv, _ := newService(t)
@@ -115,7 +123,7 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 	}
 }
 
-// A server that answers with what it was sent makes net/http quote that, and otelhttp would write it to the span.
+// If a response repeats the request, net/http quotes it in an error, and otelhttp writes the error to the span.
 func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	srv, _ := newService(t)
 	o := newTelemetry(t, srv)
@@ -125,7 +133,8 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 		assert.NoError(t, err)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		assert.NoError(t, err)
-		if answers++; answers == 2 { // in the trailer of a body
+		answers++
+		if answers == 2 { // in the trailer of a body
 			_, err = conn.Write([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"))
 			body = append(bytes.ReplaceAll(body, []byte(":"), nil), "\r\n\r"...)
 		}
@@ -150,7 +159,7 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	assert.NotContains(t, spans, "4111")
 }
 
-// The page's client sends no traceparent, even where a program has set a propagator; otelhttp by itself does.
+// The page's client sends no traceparent, also with a global propagator. otelhttp would send it.
 func TestTheServiceSeesNoTraceparent(t *testing.T) {
 	before := otel.GetTextMapPropagator()
 	otel.SetTextMapPropagator(propagation.TraceContext{})
@@ -175,4 +184,88 @@ func TestTheServiceSeesNoTraceparent(t *testing.T) {
 		assert.Equal(t, want, (<-seen).Get("Traceparent") != "")
 		client.CloseIdleConnections()
 	}
+}
+
+// One trace connects a payment, or a claimed payout, with its attempts and its changes of state.
+func TestTracesOfDurableConnectCallsAttemptsAndChanges(t *testing.T) {
+	srv, _ := newService(t)
+	o := newTelemetry(t, srv)
+	srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Refuse())
+	srv.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(2), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	const options = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+options)
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	require.NoError(t, durable.Migrate(t.Context(), db))
+	var shipped trace.SpanContext // the span in OnChange
+	store, err := durable.Open(t.Context(), db, durable.Config{
+		Service: o.client, Project: "test", AllowUnsafeDatabase: true, Hooks: traced.Hooks(o.traces),
+		ChangeStates: []durable.State{durable.StatePending},
+		OnChange: func(ctx context.Context, _ *sql.Tx, e durable.Event) error {
+			if e.Row.Kind == durable.KindPayment {
+				shipped = trace.SpanContextFromContext(ctx)
+			}
+			return nil
+		},
+	})
+	require.NoError(t, err)
+
+	ctx, checkout := o.traces.Tracer("shop").Start(t.Context(), "checkout")
+	amount := paymentsvc.MustParseAmount("10.50")
+	_, err = store.Pay(ctx, durable.NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: amount})
+	require.NoError(t, err)
+	checkout.End()
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = store.QueuePayouts(t.Context(), tx,
+		durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: "4111111111111111"},
+		durable.NewPayout{Reference: "salary-2", Amount: amount, Destination: "4111111111111111"})
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	_, err = store.RunBatch(t.Context(), durable.BatchLimit{})
+	require.NoError(t, err)
+
+	spans := map[trace.SpanID]tracetest.SpanStub{}
+	for _, s := range o.spans.GetSpans() {
+		spans[s.SpanContext.SpanID()] = s
+	}
+	var calls []string
+	payouts := map[trace.TraceID]bool{}
+	for _, s := range o.spans.GetSpans() {
+		if s.Name == "checkout" {
+			continue
+		}
+		parent, ok := spans[s.Parent.SpanID()]
+		switch s.Name {
+		case "init_payment":
+			assert.Equal(t, "checkout", parent.Name)
+			assert.Equal(t, s.SpanContext.SpanID(), shipped.SpanID())
+		case "init_payout":
+			assert.False(t, s.Parent.IsValid(), "a root")
+			payouts[s.SpanContext.TraceID()] = true
+		default:
+			require.True(t, ok, "the request has a parent")
+			assert.Contains(t, []string{"init_payment", "init_payout"}, parent.Name)
+			continue
+		}
+		call := s.Name
+		for _, event := range s.Events {
+			call += " " + event.Name
+			for _, attribute := range event.Attributes {
+				if key := string(attribute.Key); key == "outcome" || key == "to" {
+					call += "=" + attribute.Value.AsString()
+				}
+			}
+		}
+		calls = append(calls, fmt.Sprint(call, " ", s.Status.Code))
+	}
+	assert.ElementsMatch(t, []string{
+		"init_payment attempt=not sent attempt=success change=pending Unset",
+		"init_payout attempt=success change=pending Unset",
+		"init_payout attempt=unknown change=unknown Error",
+	}, calls)
+	assert.Len(t, payouts, 2, "a trace per payout")
+	_, text, _ := o.text(t)
+	assert.NotContains(t, text, "4111")
 }

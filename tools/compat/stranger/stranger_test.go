@@ -1,4 +1,4 @@
-// Package stranger_test uses the released modules as a user does who has an empty module and a module proxy.
+// Package stranger_test uses the released modules like a user with an empty module and a module proxy.
 package stranger_test
 
 import (
@@ -20,7 +20,7 @@ import (
 const (
 	root = "../../.."
 	sdk  = "github.com/paymentsvc/paymentsvc"
-	// database names the environment variable with the address of a PostgreSQL server, for the programs that need it.
+	// database is the environment variable with the address of a PostgreSQL server.
 	database = "TEST_DATABASE_URL"
 )
 
@@ -28,16 +28,18 @@ const (
 // statements of a function.
 type page struct {
 	name, prints string
-	harness      string // the program around the block, for a page whose block is not a whole program
+	harness      string // the program around the block, if the block is not a complete program
 	postgres     bool
-	modules      []string // that a user of the program downloads
+	modules      []string // downloaded by a user of the program
 }
 
 var pages = []page{
 	{name: "README.md", prints: "1.0.0\n", harness: rootHarness, modules: []string{"github.com/google/uuid", sdk}},
 	{
 		name: "durable/README.md", prints: "1 payout sent\n",
-		modules: slices.Concat([]string{"github.com/google/uuid", sdk, sdk + "/durable", "golang.org/x/text"}, sqliteModules),
+		modules: slices.Concat(
+			[]string{"github.com/google/uuid", sdk, sdk + "/durable", "golang.org/x/text"}, sqliteModules,
+		),
 	},
 	{
 		name: "durable/riverqueue/README.md", prints: "1 payout sent\n", postgres: true,
@@ -53,9 +55,8 @@ func TestPagesFirstProgramsRun(t *testing.T) {
 		for _, p := range pages {
 			t.Run(toolchain+"/"+p.name, func(t *testing.T) {
 				if p.postgres && os.Getenv(database) == "" {
-					t.Skip(
-						"no PostgreSQL: " + database + " is not set. Run the test with .ci/postgres go -C tools/compat test ./stranger",
-					)
+					t.Skip("no PostgreSQL: " + database + " is not set. " +
+						"Run the test with .ci/postgres go -C tools/compat test ./stranger")
 				}
 				s := newStranger(t, toolchain, proxy)
 				get, program := p.read(t)
@@ -77,9 +78,8 @@ func TestQuickstartRunsFromTheProxy(t *testing.T) {
 	for _, toolchain := range toolchains {
 		t.Run(toolchain, func(t *testing.T) {
 			s := newStranger(t, toolchain, proxy)
-			assert.Contains(
-				t, s.run("run", sdk+"/examples/quickstart@latest"), "notification   payment.status_changed SUCCESS 10.50",
-			)
+			output := s.run("run", sdk+"/examples/quickstart@latest")
+			assert.Contains(t, output, "notification   payment.status_changed SUCCESS 10.50")
 			assert.Equal(t, []string{"github.com/google/uuid", sdk}, s.downloaded())
 		})
 	}
@@ -148,8 +148,9 @@ func newStranger(t *testing.T, toolchain, proxy string) *stranger {
 	s := &stranger{T: t, goCommand: filepath.Join(machine.GOROOT, "bin", "go"), dir: t.TempDir(), cache: t.TempDir()}
 	// The release and the modules that this machine has downloaded come before its proxy.
 	proxies := fmt.Sprintf("file://%s,file://%s/cache/download,%s", proxy, machine.GOMODCACHE, machine.GOPROXY)
-	s.env = append(os.Environ(), "GOROOT="+machine.GOROOT, "GOTOOLCHAIN=local", "GOPROXY="+proxies, "GOMODCACHE="+s.cache,
-		"GONOPROXY=none", "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOWORK=off", "DATABASE_URL="+os.Getenv(database))
+	s.env = append(os.Environ(), "GOROOT="+machine.GOROOT, "GOTOOLCHAIN=local", "GOPROXY="+proxies,
+		"GOMODCACHE="+s.cache, "GONOPROXY=none", "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOWORK=off",
+		"DATABASE_URL="+os.Getenv(database))
 	return s
 }
 
@@ -165,7 +166,7 @@ func (s *stranger) run(args ...string) string {
 	return string(output)
 }
 
-// downloaded returns the modules whose code is in the stranger's cache.
+// downloaded returns the modules in the stranger's cache.
 func (s *stranger) downloaded() (modules []string) {
 	download := filepath.Join(s.cache, "cache", "download")
 	err := filepath.WalkDir(download, func(path string, _ os.DirEntry, err error) error {
@@ -192,3 +193,51 @@ func released(t *testing.T) (proxy string) {
 	assert.Less(t, archive.Size(), int64(2_000_000), "bytes that every user downloads")
 	return proxy
 }
+
+// The modules of the pages' programs beside those of this repository.
+var (
+	sqliteModules = []string{
+		"github.com/dustin/go-humanize", "github.com/mattn/go-isatty", "github.com/ncruces/go-strftime",
+		"github.com/remyoudompheng/bigfft", "golang.org/x/sys", "modernc.org/libc", "modernc.org/mathutil",
+		"modernc.org/memory", "modernc.org/sqlite",
+	}
+	pgxModules = []string{
+		"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
+		"github.com/jackc/puddle/v2", "golang.org/x/sync",
+	}
+	riverModules = []string{
+		"github.com/lib/pq", "github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver",
+		"github.com/riverqueue/river/riverdriver/riverdatabasesql",
+		"github.com/riverqueue/river/riverdriver/riverpgxv5",
+		"github.com/riverqueue/river/rivershared", "github.com/riverqueue/river/rivertype", "github.com/tidwall/gjson",
+		"github.com/tidwall/match", "github.com/tidwall/pretty", "github.com/tidwall/sjson",
+	}
+)
+
+// rootHarness is the program around the first block of README.md. The functions are the reader's own.
+const rootHarness = `package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
+)
+
+func start(ctx context.Context, secret paymentsvc.Secret) error {
+	// BLOCK
+}
+
+func redirectPayer(url, orderID string) error { return nil }
+func retryLater(userData string) error        { return nil }
+func reconcileLater(userData string) error    { return nil }
+func showRejection(userData string) error     { return nil }
+
+func main() {
+	_ = start
+	_ = paymentsvctest.AllFaults()
+	fmt.Println(paymentsvc.InterfaceVersion)
+}
+`

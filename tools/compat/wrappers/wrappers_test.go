@@ -1,3 +1,5 @@
+// Package wrappers tests the SDK under the RoundTrippers of other libraries, for example for retries, traces and
+// recorded responses. It is a module, because the SDK must not require these libraries.
 package wrappers
 
 import (
@@ -41,7 +43,7 @@ func retrying(base http.RoundTripper) http.RoundTripper {
 	return client.StandardClient().Transport
 }
 
-// tracing is OpenTelemetry's wrapper, which records each request and sends the trace's id with it.
+// tracing is OpenTelemetry's wrapper. It records each request and sends the id of the trace.
 func tracing(t *testing.T, base http.RoundTripper) http.RoundTripper {
 	t.Helper()
 	provider := trace.NewTracerProvider()
@@ -53,14 +55,14 @@ func tracing(t *testing.T, base http.RoundTripper) http.RoundTripper {
 // server takes whole requests and counts them by body.
 type server struct {
 	*httptest.Server
-	base *http.Transport // to it
+	base *http.Transport // a transport to the server
 
 	mu     sync.Mutex
 	taken  map[string]int
 	traced int
 }
 
-// newServer starts a server whose requests end in respond. Over HTTP/1.1 its transport is [paymentsvc.NewTransport].
+// newServer starts a server that calls respond. Over HTTP/1.1 its transport is [paymentsvc.NewTransport].
 func newServer(t *testing.T, http2 bool, respond http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{base: paymentsvc.NewTransport(), taken: map[string]int{}}
@@ -89,7 +91,7 @@ func newServer(t *testing.T, http2 bool, respond http.HandlerFunc) *server {
 	return s
 }
 
-// breaking answers nothing: half of the connections break, and half of the requests get a 503.
+// breaking breaks the connection or responds with 503, in turn.
 func breaking() http.HandlerFunc {
 	var requests atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -120,7 +122,7 @@ func newClient(t *testing.T, address string, transport http.RoundTripper, trust 
 	return client
 }
 
-// payOut makes one payout of its own user_data.
+// payOut makes a payout with a new user_data.
 func payOut(ctx context.Context, c *paymentsvc.Client) error {
 	_, err := c.InitPayout(ctx, paymentsvc.PayoutRequest{
 		Amount:      paymentsvc.MustParseAmount("10.50"),
@@ -213,7 +215,7 @@ func (d *dumping) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.base.RoundTrip(r)
 }
 
-// dump logs a request as it would be sent, which works only where no part of it is missing.
+// dump logs a request as sent. It fails if a part of the request is missing.
 func (d *dumping) dump(r *http.Request) error {
 	text, err := httputil.DumpRequestOut(r, true)
 	if err == nil && bytes.Contains(text, []byte("Signature: ")) && bytes.Contains(text, []byte("partner_id")) {
@@ -231,7 +233,7 @@ func recording(t *testing.T, dir string, mode recorder.Mode, base http.RoundTrip
 	return r
 }
 
-// withoutCardData removes what a cassette must not contain.
+// withoutCardData removes the secrets from a cassette.
 func withoutCardData(i *cassette.Interaction) error {
 	i.Request.Body = ""
 	i.Request.ContentLength = 0
@@ -246,18 +248,22 @@ func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTrippe
 		return recording(t, t.TempDir(), recorder.ModeRecordOnly, base)
 	}
 	return map[string]func(http.RoundTripper) http.RoundTripper{
-		"dump":              func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
-		"dump and delivery": func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base, during: true} },
-		"two dumps":         func(base http.RoundTripper) http.RoundTripper { return &dumping{base: &dumping{base: base}} },
-		"go-vcr":            record,
+		"dump": func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
+		"dump and delivery": func(base http.RoundTripper) http.RoundTripper {
+			return &dumping{base: base, during: true}
+		},
+		"two dumps": func(base http.RoundTripper) http.RoundTripper {
+			return &dumping{base: &dumping{base: base}}
+		},
+		"go-vcr": record,
 		"go-vcr with a trace": func(base http.RoundTripper) http.RoundTripper {
 			return tracing(t, record(base))
 		},
 	}
 }
 
-// wrappers are the recorders, OpenTelemetry and go-retryablehttp. A protocol that is registered with an http.Transport
-// is a wrapper as well.
+// wrappers are the recorders, OpenTelemetry and go-retryablehttp. A registered protocol of an http.Transport is a
+// wrapper too.
 func wrappers(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper {
 	t.Helper()
 	all := recorders(t)
@@ -274,7 +280,7 @@ func wrappers(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper
 
 func TestWrappersSucceed(t *testing.T) {
 	for name, wrap := range wrappers(t) {
-		if name == "dump and delivery" { // which the guard may stop, because the trace mixes their headers
+		if name == "dump and delivery" { // the guard may stop it, because the trace mixes the headers
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -308,7 +314,7 @@ func TestWrappersDeliverOnce(t *testing.T) {
 	}
 }
 
-// A dump of a request never hides that the request is sent again: before a delivery, in parallel, and between two.
+// A dump before, during or between two deliveries does not hide the second delivery.
 func TestRecordersHideNoSecondDelivery(t *testing.T) {
 	for name, wrap := range recorders(t) {
 		for order, combine := range map[string]func(http.RoundTripper) http.RoundTripper{
@@ -349,7 +355,7 @@ func TestCassetteReplays(t *testing.T) {
 	require.Len(t, s.taken, 1)
 }
 
-// Trusted, it proves that a refused connection sent nothing.
+// With TrustTransport, a refused connection proves "not sent".
 func TestOpenTelemetryProvesWhatWasNotSent(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
 		s := newServer(t, http2, breaking())

@@ -1,3 +1,5 @@
+// Package browser drives the pages of paymentsvc mock and examples/partner in a real Chromium. It is a separate module,
+// so that the SDK does not require the browser driver.
 package browser
 
 import (
@@ -34,9 +36,11 @@ const (
 	card      = "4111111111111111"
 )
 
-// scheme is what paymentsvc mock takes where no flag says otherwise.
+// scheme is the default of paymentsvc mock.
 func scheme() paymentsvc.Scheme {
-	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
+	return paymentsvc.Scheme{
+		Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
+	}
 }
 
 // build compiles the program in a directory of the repository. The cache of go test does not see its sources, because
@@ -62,7 +66,7 @@ func start(t *testing.T, program string, args []string, words ...string) map[str
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Wait() // the context has ended it: its status is no matter of this test
+		_ = cmd.Wait() // the context ended the program
 		require.NotContains(t, log.String(), card)
 		require.NotContains(t, log.String(), secret)
 	})
@@ -84,7 +88,7 @@ func secretFile(t *testing.T) string {
 	return file
 }
 
-// findBrowser gives a Chromium, or skips the test and says why.
+// findBrowser returns the path of a Chromium, or skips the test.
 func findBrowser(t *testing.T) string {
 	t.Helper()
 	names := []string{"chromium", "chromium-browser", "google-chrome"}
@@ -97,7 +101,7 @@ func findBrowser(t *testing.T) string {
 	return ""
 }
 
-// startBrowser starts one without a window, with a profile of its own, which can reach nothing but the loopback.
+// startBrowser starts a browser without a window and with a new profile. It reaches only the loopback.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
@@ -118,13 +122,13 @@ func startBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is a tab of a browser session of its own.
+// tab is a tab in a separate browser session.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu      sync.Mutex
-	console []string // what the page complained of
+	console []string // errors and messages of the page
 	hosts   map[string]bool
 }
 
@@ -158,7 +162,7 @@ func (b *tab) notice(event any) {
 	}
 }
 
-// seen gives what has been noticed since the last time.
+// seen returns the events since its last call.
 func (b *tab) seen() (console []string, hosts map[string]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +183,7 @@ func (b *tab) text(css string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// press clicks on what leads to another page, and gives that page's HTTP status.
+// press clicks an element and returns the HTTP status of the next page.
 func (b *tab) press(css string) int64 {
 	b.t.Helper()
 	resp, err := chromedp.RunResponse(b.ctx, chromedp.Click(chromedp.CSS(css)))
@@ -193,7 +197,7 @@ func (b *tab) choose(field, value string) {
 	b.do(chromedp.SetValue(chromedp.CSS("form.fault [name="+field+"]"), value))
 }
 
-// requireQuiet checks that the pages complained of nothing, and asked nobody but those at the addresses.
+// requireQuiet checks that the pages logged no message, and sent requests only to the addresses.
 func (b *tab) requireQuiet(addresses ...string) {
 	b.t.Helper()
 	console, hosts := b.seen()
@@ -227,7 +231,8 @@ func (b *tab) requireUsable(page string) {
 		"controls and states without text": `[...document.querySelectorAll(".state, a, button")]
 			.filter(e => !e.innerText.trim())`,
 	} {
-		require.Empty(b.t, evaluate[[]string](b, expression+`.map(e => e.outerHTML.slice(0, 80))`), "%s: %s", page, what)
+		found := evaluate[[]string](b, expression+`.map(e => e.outerHTML.slice(0, 80))`)
+		require.Empty(b.t, found, "%s: %s", page, what)
 	}
 	require.Equal(b.t, 1, evaluate[int](b, `document.querySelectorAll("h1").length`), page)
 	for _, width := range widths() {
@@ -240,7 +245,7 @@ func (b *tab) requireUsable(page string) {
 	}
 }
 
-// faint lists texts whose contrast with what lies behind them is below 4.5 to 1.
+// faint lists texts with a contrast below 4.5 to 1.
 const faint = `(() => {
 	const rgba = text => { const n = text.match(/[\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1] }
 	const linear = v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4
@@ -274,7 +279,7 @@ func (b *tab) resize(width int64, look string) {
 	require.NoError(b.t, err)
 }
 
-// mockServer is the command in a process of its own, a client of it, and what it notifies of.
+// mockServer is the command in a separate process, with a client and its notifications.
 type mockServer struct {
 	address string
 	*paymentsvc.Client

@@ -46,7 +46,10 @@ func TestMockPage(t *testing.T) {
 	t.Run("it shows what was wrong with a form where the form is", func(t *testing.T) {
 		mock := startMock(t, program)
 		b := openTab(browser, t, true)
-		b.do(chromedp.Navigate(mock.address+"/ui/"), chromedp.SendKeys(chromedp.CSS("form.fault [name=arguments]"), "soon"))
+		b.do(
+			chromedp.Navigate(mock.address+"/ui/"),
+			chromedp.SendKeys(chromedp.CSS("form.fault [name=arguments]"), "soon"),
+		)
 		require.EqualValues(t, 422, b.press("form.fault button"))
 		require.Contains(t, b.text("[role=alert]"), `Not a fault: "drop soon": before or after is missing.`)
 		require.True(t, evaluate[bool](b, `(() => {
@@ -68,7 +71,8 @@ func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 	b.press("#order-1 button[value=SUCCESS]")
 	<-mock.got
 	b.do(
-		chromedp.Click(chromedp.CSS("#order-1 summary")), chromedp.SetValue(chromedp.CSS("#order-1 [name=amount]"), "1.25"),
+		chromedp.Click(chromedp.CSS("#order-1 summary")),
+		chromedp.SetValue(chromedp.CSS("#order-1 [name=amount]"), "1.25"),
 		chromedp.SetValue(chromedp.CSS("form.fault [name=user_data]"), "typed"),
 		chromedp.Focus(chromedp.CSS("#order-1 [name=amount]")),
 	)
@@ -80,13 +84,23 @@ func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 	require.Equal(t, "order-2 order-1", evaluate[string](b,
 		`[...document.querySelectorAll("#orders tbody tr")].map(row => row.id).join(" ")`))
 	require.Contains(t, b.text("#orders caption"), "2 in all")
-	settle := mock.address + "/_mock/orders/" + strings.Replace(payment.OrderID, "001", "002", 1) + "/settle"
-	//nolint:gosec // the address of the test server
-	resp, err := http.Post(settle, "application/json", strings.NewReader(`{"status":"FAILURE"}`))
+	post := func(path, body string) {
+		resp, err := http.Post(mock.address+"/_mock/orders/"+path, "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		<-mock.got
+	}
+	post(strings.Replace(payment.OrderID, "001", "002", 1)+"/settle", `{"status":"FAILURE"}`)
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-2 .FAILURE")))
+	evaluate[bool](b, `(document.activeElement.blur(), document.querySelector("#order-1 details").open = false, true)`)
+	post(payment.OrderID+"/refund", `{"amount":"0.50"}`) // changes the row of the typed amount
+	_, err = mock.pay(t, "order-3")
 	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	<-mock.got
-	b.do(chromedp.WaitVisible(chromedp.CSS("#order-2 .FAILURE")), chromedp.Click(chromedp.CSS("#pause")))
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-3")))
+	require.Equal(t, "1.25", evaluate[string](b, `document.querySelector("#order-1 [name=amount]").value`))
+	evaluate[bool](b, `(document.querySelector("#order-1 form:has([name=amount])").reset(), true)`)
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-1 [data-label=Amount] .quiet")))
+	b.do(chromedp.Click(chromedp.CSS("#pause")))
 	require.Contains(t, b.text("#message-3"), "order 2")
 	b.press("#message-3 td a")
 	require.Contains(t, b.text("#orders"), "order-2")
@@ -117,7 +131,7 @@ func testAPayer(t *testing.T, b *tab, mock *mockServer) {
 	b.requireQuiet(mock.address)
 }
 
-// testAPartner is what the page is for, with a partner that is this SDK.
+// testAPartner uses the page for a partner with this SDK.
 func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	payment, err := mock.pay(t, "order-1")
@@ -170,7 +184,7 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	b.requireQuiet(mock.address)
 }
 
-// fill has something stand in every table of the page, and opens what can be opened.
+// fill fills each table of the page and opens all details.
 func fill(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	_, err := mock.pay(t, strings.Repeat("a-long-user-data-", 10))
@@ -205,7 +219,8 @@ func (b *tab) chooseFault(fault, arguments string) {
 // testKeyboard reaches everything with the Tab key, and presses a button with Enter.
 func testKeyboard(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
-	const reachable = `[...document.querySelectorAll("a[href], button, select, input:not([type=hidden]), summary, pre")]`
+	const reachable = `[...document.querySelectorAll(
+		"a[href], button, select, input:not([type=hidden]), summary, pre")]`
 	number := evaluate[int](b, `(`+reachable+`.forEach((e, i) => e.dataset.stop = i),
 		document.activeElement.blur(), scrollTo(0, 0), `+reachable+`.length)`)
 	b.do(chromedp.Evaluate[chromedp.Void](`document.body.tabIndex = -1, document.body.focus(), undefined`))
@@ -229,7 +244,7 @@ func testKeyboard(t *testing.T, b *tab, mock *mockServer) {
 	require.Equal(t, "SUCCESS", string((<-mock.got).StatusDescription))
 }
 
-// takeMockPicture takes one of the upper part of the page, after a few orders.
+// takeMockPicture makes a picture of the upper part of the page, after some orders.
 func takeMockPicture(t *testing.T, b *tab, mock *mockServer, file string) {
 	t.Helper()
 	for i := range 2 {

@@ -21,7 +21,7 @@ import (
 
 var screenshot = flag.String("screenshot", "", "`file` that TestPartnerPage writes a picture of the operators' page to")
 
-// partner is examples/partner in a process of its own, with a service that the test breaks.
+// partner is examples/partner in a separate process, with a service that the test breaks.
 type partner struct {
 	t             *testing.T
 	program       string
@@ -30,18 +30,21 @@ type partner struct {
 	public, admin string
 }
 
-// startPartner sends a file of payouts, of which two answers are lost, and then serves.
+// startPartner sends a file of payouts and then serves. Two responses are lost.
 func startPartner(t *testing.T) *partner {
 	t.Helper()
 	p := &partner{t: t, program: build(t, "examples/partner")}
 	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
-		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // or a second start stays unseen
-		Projects: []paymentsvctest.Project{{ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00")}},
+		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // the default rejects a second start
+		Projects: []paymentsvctest.Project{{
+			ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00"),
+		}},
 	})
 	database := filepath.Join(t.TempDir(), "partner.db")
 	p.flags = []string{
 		"-database", database, "-service", p.service.URL, "-partner", "1001", "-project", "2002",
-		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`, "-error-fields", "error_code,error_message",
+		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`,
+		"-error-fields", "error_code,error_message",
 		"-not-found-codes", "order_not_found", "-slots", "1", "-checkouts-per-minute", "0",
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
@@ -83,7 +86,7 @@ func age(t *testing.T, database string) {
 	require.NoError(t, err)
 }
 
-// settle settles all orders in flight, except those to keep, and sends the notifications.
+// settle settles all orders in flight, except the orders to keep, and sends the notifications.
 func (p *partner) settle(t *testing.T, status paymentsvc.StatusName, keep func(paymentsvctest.Order) bool) {
 	t.Helper()
 	for _, order := range p.service.Orders() {
@@ -96,7 +99,7 @@ func (p *partner) settle(t *testing.T, status paymentsvc.StatusName, keep func(p
 	p.service.DeliverAll(t.Context())
 }
 
-// order makes one in a browser, and returns its user_data.
+// order makes an order in a browser and returns its user_data.
 func (p *partner) order(t *testing.T, b *tab, amount string) string {
 	t.Helper()
 	b.do(chromedp.Navigate(p.public+"/"), chromedp.SetValue(chromedp.CSS("#amount"), amount))
@@ -104,7 +107,7 @@ func (p *partner) order(t *testing.T, b *tab, amount string) string {
 	return b.text("dd code")
 }
 
-// parked returns the page of the payout that needs review and that the service has started so often.
+// parked returns the page of a payout in review with this number of starts.
 func (p *partner) parked(t *testing.T, b *tab, started int) (page, userData string) {
 	t.Helper()
 	b.do(chromedp.Navigate(p.admin + "/rows?kind=payout&review=1"))
@@ -119,7 +122,7 @@ func (p *partner) parked(t *testing.T, b *tab, started int) (page, userData stri
 }
 
 func TestPartnerPage(t *testing.T) {
-	findBrowser(t) // without one nothing is built
+	findBrowser(t) // do not build without a browser
 	p := startPartner(t)
 	browser := startBrowser(t)
 	for _, javaScript := range []bool{true, false} {
@@ -140,9 +143,10 @@ func TestPartnerPage(t *testing.T) {
 func testAPayment(t *testing.T, p *partner, b *tab) {
 	userData := p.order(t, b, "10.50")
 	require.Contains(t, b.text(".say"), "in progress")
-	require.Equal(t, "https://pay.example", evaluate[string](b, `new URL(document.querySelector("a.button").href).origin`))
+	origin := evaluate[string](b, `new URL(document.querySelector("a.button").href).origin`)
+	require.Equal(t, "https://pay.example", origin)
 	p.settle(t, paymentsvc.StatusSuccess, func(o paymentsvctest.Order) bool { return o.UserData != userData })
-	b.do(chromedp.WaitVisible(chromedp.CSS(".state-succeeded"))) // the page refreshes by itself
+	b.do(chromedp.WaitVisible(chromedp.CSS(".state-succeeded"))) // the page refreshes automatically
 	require.Contains(t, b.text(".say"), "has arrived")
 
 	b.do(chromedp.Navigate(p.public + "/"))
@@ -167,9 +171,10 @@ func testPartnerLayout(t *testing.T, p *partner, b *tab) {
 		b.do(chromedp.Navigate(page))
 		b.requireUsable(page)
 		b.resize(360, "light")
-		require.Zero(t, evaluate[int](b, `document.querySelectorAll("table:not([role=table]), thead:not([role=rowgroup])," +
-			"tbody:not([role=rowgroup]), tr:not([role=row]), th:not([role=columnheader]), td:not([role=cell])").length`),
-			"%s: rows that are blocks need the roles of a table", page)
+		require.Zero(t, evaluate[int](b, `document.querySelectorAll("table:not([role=table])," +
+			"thead:not([role=rowgroup]), tbody:not([role=rowgroup]), tr:not([role=row])," +
+			"th:not([role=columnheader]), td:not([role=cell])").length`),
+			"%s: rows with display block need the roles of a table", page)
 	}
 	b.requireQuiet(p.public, p.admin)
 }
@@ -181,7 +186,7 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	require.Contains(t, b.text("section[aria-labelledby=files]"), "1 rejected row: not paid")
 	require.NotContains(t, b.text("body"), card)
 
-	// It was carried out: the service has said so, with its order_id.
+	// The service confirmed the payout with its order_id.
 	page, userData := p.parked(t, b, 1)
 	b.do(chromedp.Navigate(page))
 	require.Contains(t, b.text("main"), "•••• 1111")
@@ -193,10 +198,11 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	require.Equal(t, "It is marked as succeeded.", b.text("[role=status]"))
 	p.service.AssertStarted(t, userData, 1)
 
-	// It never arrived: it is sent again, but not before somebody has said that they are sure.
+	// The payout never arrived. The page sends it again after a confirmation.
 	page, userData = p.parked(t, b, 0)
 	b.do(chromedp.Navigate(page), chromedp.Click(chromedp.CSS("#choice-again button")))
-	require.True(t, evaluate[bool](b, `document.querySelector("#sure-again:invalid") != null`), "the browser asks for it")
+	invalid := evaluate[bool](b, `document.querySelector("#sure-again:invalid") != null`)
+	require.True(t, invalid, "the browser requires it")
 	p.service.AssertStarted(t, userData, 0)
 	b.do(chromedp.Click(chromedp.CSS("#sure-again")))
 	require.EqualValues(t, 200, b.press("#choice-again button"))
@@ -229,7 +235,7 @@ func testBulk(t *testing.T, p *partner, b *tab) {
 	require.Equal(t, "It is marked as succeeded. Rows: 2.", b.text("[role=status]"))
 }
 
-// orderID is what the service would answer a person.
+// orderID returns the order_id that the service would tell an operator.
 func (p *partner) orderID(t *testing.T, userData string) string {
 	t.Helper()
 	for _, order := range p.service.Orders() {
@@ -241,7 +247,7 @@ func (p *partner) orderID(t *testing.T, userData string) string {
 	return ""
 }
 
-// takePicture makes one of the upper part of the operators' page, after a few orders.
+// takePicture makes a picture of the upper part of the operators' page, after some orders.
 func takePicture(t *testing.T, p *partner, b *tab, file string) {
 	for _, amount := range []string{"120.00", "3.99", "47.00"} {
 		p.order(t, b, amount)

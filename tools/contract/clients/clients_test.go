@@ -1,3 +1,5 @@
+// Package clients tests paymentsvc mock with clients in Node and Python, as partners write them. They use only standard
+// libraries, except a shop in FastAPI.
 package clients
 
 import (
@@ -20,7 +22,7 @@ import (
 
 const secret = "a test key"
 
-// mock is the mock server in a process of its own.
+// mock is the mock server in a separate process.
 type mock struct {
 	*exec.Cmd
 	file       string
@@ -71,9 +73,11 @@ func TestClientsOfTheMock(t *testing.T) {
 // needPython skips the test without a module.
 func needPython(t *testing.T, python string, modules ...string) {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), python, "-c", "import "+strings.Join(modules, ", ")).CombinedOutput()
+	program := "import " + strings.Join(modules, ", ")
+	output, err := exec.CommandContext(t.Context(), python, "-c", program).CombinedOutput()
 	if err != nil {
-		t.Skipf("a module is missing: on Debian, apt-get install python3-%s: %s", strings.Join(modules, " python3-"), output)
+		packages := strings.Join(modules, " python3-")
+		t.Skipf("a module is missing: on Debian, apt-get install python3-%s: %s", packages, output)
 	}
 }
 

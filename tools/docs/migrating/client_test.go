@@ -50,7 +50,9 @@ func testClient(t *testing.T, create func(url string) (client, error), starts in
 	require.NoError(t, err)
 	assert.NotEmpty(t, address)
 	assert.True(t, srv.Orders()[0].Amount.Equal(paymentsvc.MustParseAmount("10.50")))
-	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	lost := srv.Fault(
+		paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit),
+	)
 	_, err = client.Pay(t.Context(), "order-2", 1050)
 	assert.Equal(t, starts == 1, err != nil)
 	srv.AssertStarted(t, "order-2", starts)

@@ -139,7 +139,8 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	}
 	switch {
 	case strings.HasPrefix(first, "{"), strings.HasPrefix(first, "["):
-		if list, err = t.json(o); err != nil {
+		list, err = t.json(o)
+		if err != nil {
 			list = t.program(o)
 		}
 		if len(list) == 0 {
@@ -161,7 +162,8 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	case commandStart(t.data) >= 0:
 		list = one((*text).curl)
 	default:
-		if list = t.program(o); len(list) == 0 {
+		list = t.program(o)
+		if len(list) == 0 {
 			list = one((*text).http)
 		}
 	}

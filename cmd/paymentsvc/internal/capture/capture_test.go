@@ -2,6 +2,9 @@ package capture
 
 import (
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
 	"encoding/base64"
 	"io"
 	"net/http"
@@ -21,8 +24,8 @@ const (
 	crlf    = "POST /hook HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 9\r\n\r\n{\"a\":\r\n1}"
 	har     = `{"log":{"entries":[
 {"request":{"method":"GET","url":"https://shop.example/x?token=secret","headers":[]}},
-{"request":{"method":"POST","url":"https://shop.example/hook?a=1","bodySize":50,"headers":[{"name":":method","value":"POST"},
- {"name":"timestamp","value":"1700000000"},{"name":"signature","value":"abab"}],
+{"request":{"method":"POST","url":"https://shop.example/hook?a=1","bodySize":50,"headers":[
+ {"name":":method","value":"POST"},{"name":"timestamp","value":"1700000000"},{"name":"signature","value":"abab"}],
  "postData":{"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}}}]}}`
 )
 
@@ -45,38 +48,69 @@ func TestReadEachForm(t *testing.T) {
 		note       string
 		withHeader string
 	}{
-		"HTTP text":                         {file: message},
-		"CRLF":                              {file: strings.ReplaceAll(message, "\n", "\r\n")},
-		"a line end at the end":             {file: message + "\n", note: "the line end at the end of the file is taken for the file's own"},
-		"no request line":                   {file: headers + "\n" + body, url: "-", note: "no request line"},
-		"HTTP/2 as browsers show it":        {file: ":method: POST\n:authority: shop.example\n:path: /hook?a=1\nSignature: abab\n\n" + body},
-		"a whole address":                   {file: strings.Replace(message, "/hook", "http://user:password@shop.example/hook", 1), url: "http://shop.example/hook?a=1"},
-		"a byte order mark":                 {file: "\ufeff" + message, note: "byte order mark"},
-		"UTF-16, big endian":                {file: utf16Of(message, true, "\ufeff"), note: "UTF-16"},
-		"UTF-16 without a mark":             {file: utf16Of(message, false, ""), note: "UTF-16"},
-		"line ends after the body":          {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 50\n\n" + body + "\r\n\n"},
-		"a line end in the body":            {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 51\n\n" + body + "\n", body: body + "\n"},
-		"CRLF that an editor changed":       {file: strings.ReplaceAll(crlf, "\r", ""), url: "https://shop.example/hook", body: "{\"a\":\r\n1}", note: "line ends CRLF"},
-		"LF that an editor changed":         {file: strings.Replace(crlf, "9", "8", 1), url: "https://shop.example/hook", body: "{\"a\":\n1}", note: "line ends LF"},
-		"duplicate headers":                 {file: strings.Replace(message, "Host", "signature: b\nHost", 1), note: "there are 2 headers Signature", withHeader: "b"},
-		"a compressed body":                 {file: strings.Replace(message, "Host", "content-encoding: gzip\nHost", 1), note: "Content-Encoding"},
-		"curl -v with the body behind it":   {file: "* Connected\n> POST /hook?a=1 HTTP/1.1\n> Host: shop.example\n>\n* sent off\n" + body + "\n< HTTP/1.1 200 OK\n<\nok", note: "the line end"},
-		"curl -v behind its command":        {file: "$ curl -v -d '" + body + "' https://shop.example/x\n> POST /hook?a=1 HTTP/2\n> Host: shop.example\n> content-length: 50\n> \n< HTTP/2 200\n"},
-		"a HAR file":                        {file: har},
-		"a HAR file with base64":            {file: strings.Replace(har, `"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"`, `"encoding":"base64","text":"`+base64.StdEncoding.EncodeToString([]byte(body))+`"`, 1)},
-		"a HAR file that lost a byte":       {file: strings.Replace(har, "10.50", "10.5", 1), body: strings.Replace(body, "10.50", "10.5", 1), note: "bodySize is 50, and the body here has 49"},
-		"API Gateway":                       {file: `{"httpMethod":"POST","path":"/hook","queryStringParameters":{"a":"1"},"headers":{"Host":"shop.example","signature":"abab"},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}","isBase64Encoded":false}`, note: "the query is put together"},
-		"API Gateway with a stage":          {file: `{"path":"/hook","requestContext":{"path":"/v1/hook"},"headers":{"Host":"shop.example"},"body":null}`, url: "https://shop.example/v1/hook", body: "-", note: "with the stage"},
-		"API Gateway 2":                     {file: `{"rawPath":"/hook","rawQueryString":"a=1","requestContext":{"domainName":"shop.example","http":{"method":"POST"}},"headers":{"signature":"abab"},"body":"` + base64.StdEncoding.EncodeToString([]byte(body)) + `","isBase64Encoded":true}`},
-		"ALB":                               {file: `{"httpMethod":"POST","path":"/hook","multiValueQueryStringParameters":{"a":["1"]},"multiValueHeaders":{"host":["shop.example"],"signature":["abab"]},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}`, note: "the query is put together"},
-		"headers and body":                  {file: `{"url":"/hook?a=1","headers":[["host","shop.example"],["signature","abab"]],"body_base64":"` + base64.StdEncoding.EncodeToString([]byte(body)) + `"}`},
-		"header lines and a parsed body":    {file: `{"request":{"uri":"/hook?a=1","headers":["Host: shop.example","Signature: abab"],"body":` + body + `}}`, note: "parsed and encoded again"},
-		"a space in the query":              {file: strings.Replace(har, "?a=1", "?a= 1", 1), url: "https://shop.example/hook?a=%201", note: "taken for %20"},
-		"a duplicate header in JSON":        {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","signature":"abab","Signature":"b"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`, note: "there are 2 headers Signature", withHeader: "b"},
-		"a number and a lost character":     {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","timestamp":1700000000},"body":"\ud800"}`, body: "\ufffd", note: "U+FFFD"},
-		"a body of another length":          {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","content-length":"9"},"body":"x"}`, body: "x", note: "lost or added bytes"},
-		"one signed line of many":           {file: `{"path":"/a","headers":{}}` + "\n" + `{"url":"/hook?a=1","headers":{"host":"shop.example","x-hmac":"a"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`},
-		"a list in JSON with one in Latin1": {file: `[{"url":"/hook?a=1","headers":{"host":"shop.example","a":"` + "\xe9" + `"},"body":"x"}]`, body: "x", note: "not UTF-8"},
+		"HTTP text": {file: message},
+		"CRLF":      {file: strings.ReplaceAll(message, "\n", "\r\n")},
+		"a line end at the end": {file: message + "\n",
+			note: "the line end at the end of the file is taken for the file's own"},
+		"no request line": {file: headers + "\n" + body, url: "-", note: "no request line"},
+		"HTTP/2 as browsers show it": {file: ":method: POST\n:authority: shop.example\n:path: /hook?a=1\nSignature:" +
+			" abab\n\n" + body},
+		"a whole address": {file: strings.Replace(message, "/hook",
+			"http://user:password@shop.example/hook", 1), url: "http://shop.example/hook?a=1"},
+		"a byte order mark":     {file: "\ufeff" + message, note: "byte order mark"},
+		"UTF-16, big endian":    {file: utf16Of(message, true, "\ufeff"), note: "UTF-16"},
+		"UTF-16 without a mark": {file: utf16Of(message, false, ""), note: "UTF-16"},
+		"line ends after the body": {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 50\n\n" + body +
+			"\r\n\n"},
+		"a line end in the body": {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 51\n\n" + body +
+			"\n", body: body + "\n"},
+		"CRLF that an editor changed": {file: strings.ReplaceAll(crlf, "\r", ""), url: "https://shop.example/hook",
+			body: "{\"a\":\r\n1}", note: "line ends CRLF"},
+		"LF that an editor changed": {file: strings.Replace(crlf, "9", "8", 1), url: "https://shop.example/hook",
+			body: "{\"a\":\n1}", note: "line ends LF"},
+		"duplicate headers": {file: strings.Replace(message, "Host", "signature: b\nHost", 1),
+			note: "there are 2 headers Signature", withHeader: "b"},
+		"a compressed body": {file: strings.Replace(message, "Host", "content-encoding: gzip\nHost", 1),
+			note: "Content-Encoding"},
+		"curl -v with the body behind it": {file: "* Connected\n> POST /hook?a=1 HTTP/1.1\n> Host: shop.example\n>\n* " +
+			"sent off\n" + body + "\n< HTTP/1.1 200 OK\n<\nok", note: "the line end"},
+		"curl -v behind its command": {file: "$ curl -v -d '" + body +
+			"' https://shop.example/x\n> POST /hook?a=1 HTTP/2\n> Host: shop.example\n> content-length: 50\n> \n< HTTP/2 200\n"},
+		"a HAR file": {file: har},
+		"a HAR file with base64": {file: strings.Replace(har,
+			`"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"`,
+			`"encoding":"base64","text":"`+base64.StdEncoding.EncodeToString([]byte(body))+`"`, 1)},
+		"a HAR file that lost a byte": {file: strings.Replace(har, "10.50", "10.5", 1),
+			body: strings.Replace(body, "10.50", "10.5", 1), note: "bodySize is 50, and the body here has 49"},
+		"API Gateway": {file: `{"httpMethod":"POST","path":"/hook","queryStringParameters":{"a":` +
+			`"1"},"headers":{"Host":"shop.example","signature":"abab"},"body":"{\"event\":\"payment.status_changed\", ` +
+			`\"amount\":10.50}","isBase64Encoded":false}`, note: "the query is put together"},
+		"API Gateway with a stage": {file: `{"path":"/hook","requestContext":{"path":"/v1/hook"},"headers":` +
+			`{"Host":"shop.example"},"body":null}`, url: "https://shop.example/v1/hook", body: "-", note: "with the stage"},
+		"API Gateway 2": {file: `{"rawPath":"/hook","rawQueryString":"a=1","requestContext":` +
+			`{"domainName":"shop.example","http":{"method":"POST"}},"headers":{"signature":"abab"},"body":"` +
+			base64.StdEncoding.EncodeToString([]byte(body)) + `","isBase64Encoded":true}`},
+		"ALB": {file: `{"httpMethod":"POST","path":"/hook",` +
+			`"multiValueQueryStringParameters":{"a":["1"]},"multiValueHeaders":{"host":["shop.example"],"signature":` +
+			`["abab"]},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}`, note: "the query is put together"},
+		"headers and body": {file: `{"url":"/hook?a=1","headers":[["host","shop.example"],["signature",` +
+			`"abab"]],"body_base64":"` + base64.StdEncoding.EncodeToString([]byte(body)) + `"}`},
+		"header lines and a parsed body": {file: `{"request":{"uri":"/hook?a=1","headers":["Host: shop.example",` +
+			`"Signature: abab"],"body":` + body + `}}`, note: "parsed and encoded again"},
+		"a space in the query": {file: strings.Replace(har, "?a=1", "?a= 1", 1),
+			url: "https://shop.example/hook?a=%201", note: "taken for %20"},
+		"a duplicate header in JSON": {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","signature":` +
+			`"abab","Signature":"b"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`,
+			note: "there are 2 headers Signature", withHeader: "b"},
+		"a number and a lost character": {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","timestamp":` +
+			`1700000000},"body":"\ud800"}`, body: "\ufffd", note: "U+FFFD"},
+		"a body of another length": {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","content-length":` +
+			`"9"},"body":"x"}`, body: "x", note: "lost or added bytes"},
+		"one signed line of many": {file: `{"path":"/a","headers":{}}` + "\n" +
+			`{"url":"/hook?a=1","headers":{"host":"shop.example","x-hmac":"a"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) +
+			`"}`},
+		"a list in JSON with one in Latin1": {file: `[{"url":"/hook?a=1","headers":{"host":"shop.example","a":"` + "\xe9" +
+			`"},"body":"x"}]`, body: "x", note: "not UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := Read([]byte(tt.file), "a.txt", Options{})
@@ -139,21 +173,31 @@ func TestReadCurl(t *testing.T) {
 	}
 	const at = " https://shop.example/hook"
 	for name, tt := range map[string]struct{ command, body, note, contentType, method string }{
-		"single quotes":           {command: `curl -sSX POST -H 'Signature: abab' -d '{"a":"b"}'` + at, body: `{"a":"b"}`, contentType: "application/x-www-form-urlencoded"},
-		"double quotes":           {command: `curl --data-raw "{\"a\":\"\$x\\\"}" -H "Content-Type: a/b" "https://shop.example/hook"`, body: `{"a":"$x\"}`, contentType: "a/b"},
-		"lines":                   {command: "curl \\\n  --request PUT \\\r\n --data-binary 'a\nb'" + at, body: "a\nb", method: "PUT"},
-		"parts of a word":         {command: `curl -d{\"a\":'"b"'"c"}` + at + " # done", body: `{"a":"b"c}`},
-		"ANSI-C":                  {command: `curl --data-raw $'{"a":"\u00e9\n\'\x21\'\""}'` + at, body: "{\"a\":\"é\n'!'\"\"}"},
+		"single quotes": {command: `curl -sSX POST -H 'Signature: abab' -d '{"a":"b"}'` + at, body: `{"a":"b"}`,
+			contentType: "application/x-www-form-urlencoded"},
+		"double quotes": {command: `curl --data-raw "{\"a\":\"\$x\\\"}" -H "Content-Type: a/b" "https:` +
+			`//shop.example/hook"`, body: `{"a":"$x\"}`, contentType: "a/b"},
+		"lines": {command: "curl \\\n  --request PUT \\\r\n --data-binary 'a\nb'" + at, body: "a\nb",
+			method: "PUT"},
+		"parts of a word": {command: `curl -d{\"a\":'"b"'"c"}` + at + " # done", body: `{"a":"b"c}`},
+		"ANSI-C": {command: `curl --data-raw $'{"a":"\u00e9\n\'\x21\'\""}'` + at,
+			body: "{\"a\":\"é\n'!'\"\"}"},
 		"several parts":           {command: `curl -d a=1 -d b=2 --data-raw @c` + at, body: "a=1&b=2&@c"},
 		"a file with -d":          {command: `curl -d @body.json` + at, body: `{"a": 1}`, note: "older versions of curl"},
 		"a file with data-binary": {command: `curl --data-binary @body.json` + at, body: files["body.json"]},
-		"a file with json":        {command: `curl --json @body.json --json '{}'` + at, body: files["body.json"] + "{}", contentType: "application/json"},
-		"an address without http": {command: `curl -d x -u a:b -H Content-Type: -o out 'http://shop.example/hook#f'`, body: "x", note: "Authorization", contentType: "-"},
-		"a Host of its own":       {command: `curl -H 'Host: shop.example' -d x 127.0.0.1:1/hook`, body: "x"},
-		"cmd.exe":                 {command: `C:\Users\x>curl -d "{\"a\": \"b\\c\"}" -H "X: ""y""" "https://shop.example/hook" & dir`, body: `{"a": "b\\c"}`},
-		"cmd.exe as Chrome":       {command: "curl ^\"https://shop.example/hook^\" ^\r\n  -H ^\"a: b^\" ^\r\n  --data-raw ^\"^{^\\^\"a^\\^\":^\\^\"b ^% c^\\^\"^}^\"", body: `{"a":"b % c"}`},
-		"PowerShell":              {command: "PS C:\\> curl.exe -d '{\\\"a\\\": 1}' `\r\n -H \"X: `\"''`\"\"" + at, body: `{"a": 1}`, note: "backslash before a quote"},
-		"PowerShell from 7.3":     {command: `curl.exe -d '{"a": ''b''}' ` + at, body: `{"a": 'b'}`, note: "strips the double quotes"},
+		"a file with json": {command: `curl --json @body.json --json '{}'` + at, body: files["body.json"] + "{}",
+			contentType: "application/json"},
+		"an address without http": {command: `curl -d x -u a:b -H Content-Type: -o out 'http://shop.example/hook#f'`,
+			body: "x", note: "Authorization", contentType: "-"},
+		"a Host of its own": {command: `curl -H 'Host: shop.example' -d x 127.0.0.1:1/hook`, body: "x"},
+		"cmd.exe": {command: `C:\Users\x>curl -d "{\"a\": \"b\\c\"}" -H "X: ""y""" "https:` +
+			`//shop.example/hook" & dir`, body: `{"a": "b\\c"}`},
+		"cmd.exe as Chrome": {command: "curl ^\"https://shop.example/hook^\" ^\r\n  -H ^\"a: b^\" ^\r\n  --data-raw " +
+			"^\"^{^\\^\"a^\\^\":^\\^\"b ^% c^\\^\"^}^\"", body: `{"a":"b % c"}`},
+		"PowerShell": {command: "PS C:\\> curl.exe -d '{\\\"a\\\": 1}' `\r\n -H \"X: `\"''`\"\"" + at,
+			body: `{"a": 1}`, note: "backslash before a quote"},
+		"PowerShell from 7.3": {command: `curl.exe -d '{"a": ''b''}' ` + at, body: `{"a": 'b'}`,
+			note: "strips the double quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := Read([]byte(tt.command), "a.txt", Options{Open: open})
@@ -172,9 +216,11 @@ func TestReadCurl(t *testing.T) {
 
 func TestReadHeadersAndABodyFile(t *testing.T) {
 	for name, tt := range map[string]struct{ headers, file, body, note string }{
-		"headers":                      {headers, body, body, "no request line"},
-		"with a line end":              {"POST / HTTP/1.1\n" + headers, body + "\n", body + "\n", "body.json ends with a line end, which is taken"},
-		"with a line end not sent":     {"POST / HTTP/1.1\nContent-Length: 50\n\n", body + "\r\n", body, "is left out, as the Content-Length says"},
+		"headers": {headers, body, body, "no request line"},
+		"with a line end": {"POST / HTTP/1.1\n" + headers, body + "\n", body + "\n",
+			"body.json ends with a line end, which is taken"},
+		"with a line end not sent": {"POST / HTTP/1.1\nContent-Length: 50\n\n", body + "\r\n", body,
+			"is left out, as the Content-Length says"},
 		"with a byte order mark":       {headers, "\ufeff{}", "\ufeff{}", "begins with a byte order mark"},
 		"curl -v":                      {"> POST / HTTP/1.1\n> Content-Length: 50\n>\n", body, body, ""},
 		"a curl command with no body":  {"curl -X POST https://shop.example/", body, body, ""},
@@ -199,9 +245,13 @@ func TestReadHeadersAndABodyFile(t *testing.T) {
 }
 
 func TestReadChooses(t *testing.T) {
-	two := strings.TrimSuffix(har, "]}}") + `,{"request":{"method":"PUT","url":"https://shop.example/other?token=secret","bodySize":0,"headers":[{"name":"X-Sign","value":"c"}]}}]}}`
+	two := strings.TrimSuffix(har, "]}}") +
+		`,{"request":{"method":"PUT","url":"https://shop.example/other?token=secret","bodySize":0,"headers":[{"name":` +
+		`"X-Sign","value":"c"}]}}]}}`
 	_, err := Read([]byte(two), "a.har", Options{})
-	require.EqualError(t, err, "a.har:1:1: 2 signed messages: choose one with -entry: 2 POST https://shop.example/hook; 3 PUT https://shop.example/other")
+	require.EqualError(t, err,
+		"a.har:1:1: 2 signed messages: choose one with -entry: 2 POST https://shop.example/hook; 3 PUT https:"+
+			"//shop.example/other")
 	_, err = Read([]byte(strings.ReplaceAll(two, "shop.example/", "shop.example/4111111111111111/")), "a.har", Options{})
 	require.ErrorContains(t, err, "2 POST https://shop.example/<card number>/hook")
 	for name, tt := range map[string]struct {
@@ -230,48 +280,57 @@ func TestReadChooses(t *testing.T) {
 
 func TestReadErrorsNameThePlace(t *testing.T) {
 	entry := func(postData string) string {
-		return "{\"log\":{\"entries\":[\n {\"request\":{\"method\":\"POST\",\"url\":\"/\",\"bodySize\":9,\"headers\":[]" + postData + "}}]}}"
+		return "{\"log\":{\"entries\":[\n {\"request\":{\"method\":\"POST\",\"url\":\"/\",\"bodySize\":9,\"headers\":[]" +
+			postData + "}}]}}"
 	}
 	for name, tt := range map[string]struct{ file, want string }{
-		"nothing":                        {"", "1:1: empty"},
-		"blank lines":                    {"\n\r\n", "3:1: empty"},
-		"a response":                     {"HTTP/1.1 200 OK\n\n", "1:1: this is a response"},
-		"a line of one word":             {"POST\n\n", "1:1: not the first line of a request"},
-		"a version of something else":    {"POST / HTTPS\n\n", "1:1: not the first line of a request"},
-		"no address":                     {"POST mailto:a HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
-		"another protocol":               {"POST ftp://a/b HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
-		"headers without an end":         {"POST / HTTP/1.1\nA: b\n", "3:1: the file ends within the headers"},
-		"a header over two lines":        {"\nPOST / HTTP/1.1\nX-A: 1\n 2\n\n", "4:1: a header that goes on"},
-		"two hosts":                      {"POST / HTTP/1.1\nHost: a\nhost: b\n\n", "3:1: a second Host"},
-		"a control character":            {"POST / HTTP/1.1\nHost: a\rb\n\n", "2:1: a header has a character"},
-		"a length that is no number":     {"POST / HTTP/1.1\nContent-Length: x\n\n", "2:1: the Content-Length is not a number"},
-		"a body in chunks":               {"POST / HTTP/1.1\nTransfer-Encoding: chunked\n\n2", "4:1: the body is sent in chunks"},
-		"a body that is too short":       {"POST / HTTP/1.1\nContent-Length: 3\n\n{}", "4:1: Content-Length is 3, and the file has 2 bytes of body"},
-		"a body that is too long":        {"POST / HTTP/1.1\nContent-Length: 3\n\n{\n}\nmore", "5:2: there is more than the 3 bytes"},
-		"half a character of UTF-16":     {"\xff\xfe{\x00}", "1:1: this is UTF-16 with half"},
-		"curl -v without the body":       {"> POST / HTTP/1.1\n> A: b\n>\n< HTTP/1.1 200 OK\n", "4:1: curl -v does not show the body"},
-		"curl -v of two requests":        {"> POST / HTTP/1.1\n>\nx\n> POST / HTTP/1.1\n>\n", "4:1: a second request"},
-		"curl without an address":        {"curl -d x", "1:1: this command of curl has no address"},
-		"curl with two":                  {"curl https://a https://b", "1:16: a second address"},
-		"curl with one that is none":     {"curl 'https://[x'", "1:6: the address is not a URL"},
-		"curl with an open quote":        {"curl https://a \\\n  -d 'x", "2:6: this quote is not closed"},
-		"curl with a variable":           {`curl -H "Signature: $SIG" https://a`, "1:21: the shell replaces this"},
-		"curl that ends before -d":       {"curl -X POST https://a?b=1&c=2 -d x", "1:27: the command ends here, before"},
-		"curl on lines without signs":    {"curl -X POST https://a\n  -d x", "1:23: the command ends here, before"},
-		"curl of cmd.exe that ends":      {`C:\>curl -X POST https://a?b=1&c=2 --data-raw x`, "1:31: the command ends here, before"},
-		"curl with a file":               {"curl -d @x https://a", "1:9: the body is in a file: name it with -body"},
-		"curl with -G":                   {"curl -G -d a=b https://a", "1:6: curl -G"},
-		"curl without the value":         {"curl https://a -d", "1:16: this option of curl lacks its value"},
-		"curl with headers from a file":  {"curl -H @h https://a", "1:9: headers in a file"},
-		"JSON that is cut off":           {"{\"a\":\n", "2:1: the JSON is cut off"},
-		"JSON with a mistake":            {"{\"a\":\n tru}", "2:5: this is not JSON here"},
-		"JSON without headers":           {`{"a":1}`, "1:1: there is no request in this JSON"},
-		"JSON with a number for a path":  {`{"headers":{},"path":1}`, "1:1: the address is neither a path"},
-		"JSON with headers of no kind":   {`{"headers":[1],"path":"/"}`, "1:12: the headers are neither"},
-		"an empty list":                  {"[]", "1:1: there is no request in this JSON"},
-		"base64 that is none":            {`{"headers":{},"body":"*","isBase64Encoded":true}`, "1:22: the body is not the base64"},
-		"a HAR without the body":         {entry(""), "2:2: the body is missing here"},
-		"a HAR with the params only":     {entry(`,"postData":{"params":[{"name":"a"}]}`), "2:2: the body is recorded as params"},
+		"nothing":                     {"", "1:1: empty"},
+		"blank lines":                 {"\n\r\n", "3:1: empty"},
+		"a response":                  {"HTTP/1.1 200 OK\n\n", "1:1: this is a response"},
+		"a line of one word":          {"POST\n\n", "1:1: not the first line of a request"},
+		"a version of something else": {"POST / HTTPS\n\n", "1:1: not the first line of a request"},
+		"no address":                  {"POST mailto:a HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
+		"another protocol":            {"POST ftp://a/b HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
+		"headers without an end":      {"POST / HTTP/1.1\nA: b\n", "3:1: the file ends within the headers"},
+		"a header over two lines":     {"\nPOST / HTTP/1.1\nX-A: 1\n 2\n\n", "4:1: a header that goes on"},
+		"two hosts":                   {"POST / HTTP/1.1\nHost: a\nhost: b\n\n", "3:1: a second Host"},
+		"a control character":         {"POST / HTTP/1.1\nHost: a\rb\n\n", "2:1: a header has a character"},
+		"a length that is no number": {"POST / HTTP/1.1\nContent-Length: x\n\n",
+			"2:1: the Content-Length is not a number"},
+		"a body in chunks": {"POST / HTTP/1.1\nTransfer-Encoding: chunked\n\n2",
+			"4:1: the body is sent in chunks"},
+		"a body that is too short": {"POST / HTTP/1.1\nContent-Length: 3\n\n{}",
+			"4:1: Content-Length is 3, and the file has 2 bytes of body"},
+		"a body that is too long": {"POST / HTTP/1.1\nContent-Length: 3\n\n{\n}\nmore",
+			"5:2: there is more than the 3 bytes"},
+		"half a character of UTF-16": {"\xff\xfe{\x00}", "1:1: this is UTF-16 with half"},
+		"curl -v without the body": {"> POST / HTTP/1.1\n> A: b\n>\n< HTTP/1.1 200 OK\n",
+			"4:1: curl -v does not show the body"},
+		"curl -v of two requests":     {"> POST / HTTP/1.1\n>\nx\n> POST / HTTP/1.1\n>\n", "4:1: a second request"},
+		"curl without an address":     {"curl -d x", "1:1: this command of curl has no address"},
+		"curl with two":               {"curl https://a https://b", "1:16: a second address"},
+		"curl with one that is none":  {"curl 'https://[x'", "1:6: the address is not a URL"},
+		"curl with an open quote":     {"curl https://a \\\n  -d 'x", "2:6: this quote is not closed"},
+		"curl with a variable":        {`curl -H "Signature: $SIG" https://a`, "1:21: the shell replaces this"},
+		"curl that ends before -d":    {"curl -X POST https://a?b=1&c=2 -d x", "1:27: the command ends here, before"},
+		"curl on lines without signs": {"curl -X POST https://a\n  -d x", "1:23: the command ends here, before"},
+		"curl of cmd.exe that ends": {`C:\>curl -X POST https://a?b=1&c=2 --data-raw x`,
+			"1:31: the command ends here, before"},
+		"curl with a file":              {"curl -d @x https://a", "1:9: the body is in a file: name it with -body"},
+		"curl with -G":                  {"curl -G -d a=b https://a", "1:6: curl -G"},
+		"curl without the value":        {"curl https://a -d", "1:16: this option of curl lacks its value"},
+		"curl with headers from a file": {"curl -H @h https://a", "1:9: headers in a file"},
+		"JSON that is cut off":          {"{\"a\":\n", "2:1: the JSON is cut off"},
+		"JSON with a mistake":           {"{\"a\":\n tru}", "2:5: this is not JSON here"},
+		"JSON without headers":          {`{"a":1}`, "1:1: there is no request in this JSON"},
+		"JSON with a number for a path": {`{"headers":{},"path":1}`, "1:1: the address is neither a path"},
+		"JSON with headers of no kind":  {`{"headers":[1],"path":"/"}`, "1:12: the headers are neither"},
+		"an empty list":                 {"[]", "1:1: there is no request in this JSON"},
+		"base64 that is none": {`{"headers":{},"body":"*","isBase64Encoded":true}`,
+			"1:22: the body is not the base64"},
+		"a HAR without the body": {entry(""), "2:2: the body is missing here"},
+		"a HAR with the params only": {entry(`,"postData":{"params":[{"name":"a"}]}`),
+			"2:2: the body is recorded as params"},
 		"a HAR with an address of none":  {strings.Replace(entry(""), `"/"`, `"x"`, 1), "2:2: the address is neither"},
 		"a request line of another form": {"PO(ST / HTTP/1.1\n\n", "1:1: not the first line"},
 	} {
@@ -325,4 +384,38 @@ func FuzzRead(f *testing.F) {
 		require.NotNil(t, m.Header)
 		roundTrip(t, m)
 	})
+}
+
+func TestDecompressed(t *testing.T) {
+	compress := func(to func(io.Writer) io.WriteCloser, text []byte) []byte {
+		var b bytes.Buffer
+		w := to(&b)
+		_, _ = w.Write(text)
+		_ = w.Close()
+		return b.Bytes()
+	}
+	zipped := func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
+	deflated := func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }
+	raw := func(w io.Writer) io.WriteCloser {
+		f, _ := flate.NewWriter(w, flate.BestSpeed)
+		return f
+	}
+	long := bytes.Repeat([]byte("0"), 1<<20)
+	for name, tt := range map[string]struct {
+		encoding string
+		body     []byte
+		want     bool
+	}{
+		"gzip":           {"GZIP", compress(zipped, []byte(body)), true},
+		"deflate":        {"deflate", compress(deflated, []byte(body)), true},
+		"without header": {"deflate", compress(raw, []byte(body)), true},
+		"not compressed": {"gzip", []byte(body), false},
+		"cut":            {"gzip", compress(zipped, []byte(body))[:30], false},
+		"another":        {"br", []byte(body), false},
+		"a bomb":         {"gzip", compress(zipped, long), false},
+	} {
+		got, ok := Decompressed(http.Header{"Content-Encoding": {tt.encoding}}, tt.body, 1<<10)
+		require.Equal(t, tt.want, ok, name)
+		require.True(t, !ok || string(got) == body, name)
+	}
 }

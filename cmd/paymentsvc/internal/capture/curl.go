@@ -5,14 +5,20 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-var bodyOption = regexp.MustCompile(`\s(?:-d|--data[a-z-]*|--json)\s`)
+var (
+	bodyOption    = regexp.MustCompile(`\s(?:-d|--data[a-z-]*|--json)\s`)
+	curlAtStart   = regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`)
+	backtickBreak = regexp.MustCompile("`\r?\n")
+	caretEscape   = regexp.MustCompile(`\^(\r?\n|")`)
+)
 
 // commandStart returns the start of a curl command after a prompt, or -1.
 func commandStart(data string) int {
-	found := regexp.MustCompile(`(?mi)^[ \t]*(?:\$ |# |% |(?:PS )?[A-Z]:\\[^>\r\n]*> ?)?curl(?:\.exe)?[ \t]`).FindStringIndex(data)
+	found := curlAtStart.FindStringIndex(data)
 	if found == nil {
 		return -1
 	}
@@ -27,9 +33,9 @@ func (t *text) arguments(start int) (s *shell, powershell bool, err error) {
 	s.pos += strings.Index(strings.ToLower(first), "curl") // after the prompt
 	prompt := t.data[start:s.pos]
 	switch {
-	case strings.Contains(prompt, "PS "), regexp.MustCompile("`\r?\n").MatchString(command):
+	case strings.Contains(prompt, "PS "), backtickBreak.MatchString(command):
 		err, powershell = s.split('`'), true
-	case strings.Contains(prompt, ":"), regexp.MustCompile(`\^(\r?\n|")`).MatchString(command):
+	case strings.Contains(prompt, ":"), caretEscape.MatchString(command):
 		err = s.cmd()
 	case strings.HasPrefix(strings.ToLower(s.rest()), "curl.exe") && strings.Contains(command, "'"):
 		err, powershell = s.split('`'), true
@@ -60,7 +66,8 @@ func (t *text) curl(o Options) (Message, error) {
 	}
 	c := &command{text: t, o: o, powershell: powershell, m: newMessage()}
 	for rest := s.words[1:]; len(rest) > 0; {
-		if rest, err = c.next(rest); err != nil {
+		rest, err = c.next(rest)
+		if err != nil {
 			return Message{}, err
 		}
 	}
@@ -71,77 +78,51 @@ func (t *text) curl(o Options) (Message, error) {
 	return c.message(s.words[0].at)
 }
 
-// next reads one argument, with its value.
-func (c *command) next(words []word) ([]word, error) {
-	w := words[0]
+// valued are the options of curl with a value, without the dashes.
+var valued = strings.Fields(`A C D E F H K P Q T U X Y b c d e m o r t u w x y z request header data data-ascii
+	data-binary data-raw data-urlencode json url user user-agent referer cookie cookie-jar output write-out max-time
+	connect-timeout proxy cacert cert key form form-string upload-file config retry retry-delay retry-max-time resolve
+	connect-to interface limit-rate dump-header oauth2-bearer aws-sigv4 tls-max ciphers url-query range noproxy
+	proxy-user proxy-header stderr trace trace-ascii output-dir unix-socket capath pinnedpubkey max-redirs max-filesize
+	keepalive-time cert-type key-type pass proto rate variable doh-url dns-servers local-port speed-limit speed-time
+	request-target`)
+
+// next reads one argument, with its value. An argument such as -sXPOST has several options.
+func (c *command) next(words []word) (rest []word, err error) {
+	w, rest := words[0], words[1:]
+	name, long := strings.CutPrefix(w.text, "--")
+	letters, short := strings.CutPrefix(w.text, "-")
+	if !short || letters == "" || name == "" {
+		return rest, c.target(w)
+	}
+	for ; !long && len(letters) > 1; letters = letters[1:] {
+		name = letters[:1]
+		if slices.Contains(valued, name) {
+			return rest, c.option(name, word{letters[1:], w.at})
+		}
+		if err := c.option(name, w); err != nil {
+			return nil, err
+		}
+	}
+	if !long {
+		name = letters
+	}
 	switch {
-	case strings.HasPrefix(w.text, "--") && len(w.text) > 2:
-		name := w.text[2:]
-		if !longWithValue(name) {
-			return words[1:], c.flag(name, w)
-		}
-		if len(words) < 2 {
-			return nil, c.fail(w.at, "this option of curl lacks its value")
-		}
-		return words[2:], c.option(name, words[1])
-	case strings.HasPrefix(w.text, "-") && len(w.text) > 1:
-		return c.short(words)
+	case !slices.Contains(valued, name):
+		return rest, c.option(name, w)
+	case len(rest) == 0:
+		return nil, c.fail(w.at, "this option of curl lacks its value")
 	}
-	return words[1:], c.target(w)
+	return rest[1:], c.option(name, rest[0])
 }
 
-// short reads the letters of an argument such as -sXPOST.
-func (c *command) short(words []word) ([]word, error) {
-	letters, at := words[0].text[1:], words[0].at
-	for i, letter := range letters {
-		name := string(letter)
-		if !strings.ContainsRune("HdXuAebcoFTKmwxErCDPQtUyYz", letter) {
-			if err := c.flag(name, words[0]); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if value := letters[i+1:]; value != "" {
-			return words[1:], c.option(name, word{value, at})
-		}
-		if len(words) < 2 {
-			return nil, c.fail(at, "this option of curl lacks its value")
-		}
-		return words[2:], c.option(name, words[1])
-	}
-	return words[1:], nil
-}
-
-// longWithValue reports whether a long option of curl takes a value.
-func longWithValue(name string) bool {
-	switch name {
-	case "request", "header", "data", "data-ascii", "data-binary", "data-raw", "data-urlencode", "json", "url", "user",
-		"user-agent", "referer", "cookie", "cookie-jar", "output", "write-out", "max-time", "connect-timeout", "proxy",
-		"cacert", "cert", "key", "form", "form-string", "upload-file", "config", "retry", "retry-delay", "retry-max-time",
-		"resolve", "connect-to", "interface", "limit-rate", "dump-header", "oauth2-bearer", "aws-sigv4", "tls-max",
-		"ciphers", "url-query", "range", "noproxy", "proxy-user", "proxy-header", "stderr", "trace", "trace-ascii",
-		"output-dir", "unix-socket", "capath", "pinnedpubkey", "max-redirs", "max-filesize", "keepalive-time",
-		"cert-type", "key-type", "pass", "proto", "rate", "variable", "doh-url", "dns-servers", "local-port",
-		"speed-limit", "speed-time", "request-target":
-		return true
-	}
-	return false
-}
-
-// flag parses an option without a value.
-func (c *command) flag(name string, w word) error {
-	switch name {
-	case "G", "get":
-		return c.fail(w.at, "curl -G puts the data into the address, so there is no body")
-	case "I", "head":
-		c.m.Method = http.MethodHead
-	}
-	return nil
-}
-
-// option parses an option with a value. It skips options without an effect on the message.
+// option parses an option with its value, or an option without one. It skips options without an effect on the message.
 func (c *command) option(name string, value word) error {
 	switch name {
+	case "G", "get":
+		return c.fail(value.at, "curl -G puts the data into the address, so there is no body")
+	case "I", "head":
+		c.m.Method = http.MethodHead
 	case "X", "request":
 		c.m.Method = value.text
 	case "H", "header":
@@ -160,8 +141,10 @@ func (c *command) option(name string, value word) error {
 		c.m.note("the Authorization header that curl makes is left out")
 	case "d", "data", "data-ascii", "data-binary", "data-raw", "json":
 		return c.body(name, value)
-	case "F", "form", "form-string", "T", "upload-file", "K", "config", "data-urlencode", "url-query", "variable", "request-target":
-		return c.fail(value.at, "an option of curl that is not read here: -F, -T, -K, --data-urlencode, --url-query, --variable or --request-target")
+	case "F", "form", "form-string", "T", "upload-file", "K", "config", "data-urlencode", "url-query", "variable",
+		"request-target":
+		return c.fail(value.at, "an option of curl that is not read here: "+
+			"-F, -T, -K, --data-urlencode, --url-query, --variable or --request-target")
 	}
 	return nil
 }
@@ -196,7 +179,8 @@ func (c *command) body(option string, value word) error {
 	switch {
 	case named && option != "data-raw":
 		var err error
-		if data, err = c.read(file, value.at); err != nil {
+		data, err = c.read(file, value.at)
+		if err != nil {
 			return err
 		}
 		if option == "json" || option == "data-binary" {

@@ -190,7 +190,9 @@ func (t *text) loggedAddress(m *Message, f fields, at int) error {
 	}
 	query := url.Values{}
 	for name, value := range f.first("multivaluequerystringparameters", "querystringparameters").members() {
-		query[name] = append(query[name], texts(value)...)
+		for _, one := range value.elements() {
+			query.Add(name, one.text())
+		}
 	}
 	if len(query) > 0 && !strings.Contains(target, "?") {
 		target += "?" + query.Encode()
@@ -204,17 +206,6 @@ func (t *text) loggedAddress(m *Message, f fields, at int) error {
 		m.URL.Scheme, m.URL.Host = cmp.Or(f.text("scheme"), "https"), host
 	}
 	return nil
-}
-
-// texts returns a text, or the texts of a list.
-func texts(n node) (list []string) {
-	if n.kind() != '[' {
-		return []string{n.text()}
-	}
-	for _, one := range n.members() {
-		list = append(list, one.text())
-	}
-	return list
 }
 
 // loggedBody sets the body of a logged request.

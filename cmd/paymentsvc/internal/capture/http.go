@@ -2,52 +2,17 @@ package capture
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 )
-
-// Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] returns the same address, header and
-// body. Write returns an error, and writes no bytes, if the message does not fit into one request.
-func Write(w io.Writer, m Message) error {
-	var b bytes.Buffer
-	if m.URL != nil {
-		target := m.URL.RequestURI()
-		if !isToken(m.Method) || strings.Contains(target, " ") {
-			return errors.New("capture: the method or the address has a character that a request line cannot have")
-		}
-		if m.URL.Host != "" && m.URL.Scheme != "https" { // Read assumes https for a path with a Host
-			target = m.URL.String()
-		}
-		fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", m.Method, target)
-		if m.URL.Host != "" {
-			fmt.Fprintf(&b, "Host: %s\r\n", m.URL.Host)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
-		if name == "Content-Length" || name == "Transfer-Encoding" || name == "Host" {
-			continue
-		}
-		for _, value := range m.Header[name] {
-			if !isToken(name) || !isValue(value) {
-				return errors.New("capture: a header has a character that no header can have")
-			}
-			fmt.Fprintf(&b, "%s: %s\r\n", name, value)
-		}
-	}
-	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", max(int64(len(m.Body)), m.Announced))
-	b.Write(m.Body)
-	_, err := w.Write(b.Bytes())
-	return err
-}
 
 // http parses HTTP text, with line ends of either kind, with or without a request line.
 func (t *text) http(o Options) (Message, error) {
@@ -67,7 +32,8 @@ func (t *text) http(o Options) (Message, error) {
 		err = t.fail(len(t.data),
 			"the file ends within the headers: want a blank line between them and the body, or its file with -body")
 	default:
-		if err = t.cut(&m, body, len(t.data)); err == nil {
+		err = t.cut(&m, body, len(t.data))
+		if err == nil {
 			err = t.present(&m, body, false)
 		}
 	}
@@ -168,7 +134,8 @@ func (t *text) address(m *Message, target string, at int) error {
 		return t.fail(at, variables)
 	}
 	u, err := url.ParseRequestURI(target)
-	if err != nil || u.Host == "" && !strings.HasPrefix(target, "/") || u.Host != "" && u.Scheme != "http" && u.Scheme != "https" {
+	isWeb := err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+	if err != nil || !isWeb && (u.Host != "" || !strings.HasPrefix(target, "/")) {
 		return t.fail(at, "the address is neither a path nor a URL")
 	}
 	m.URL = u
@@ -307,7 +274,8 @@ func (t *text) verbose(o Options) (Message, error) {
 		err = t.bodyFile(&m, o)
 	case command >= 0:
 		var sent Message
-		if sent, err = t.curl(o); err == nil {
+		sent, err = t.curl(o)
+		if err == nil {
 			m.Body, m.Notes = sent.Body, append(m.Notes, sent.Notes...)
 		}
 	case from == to && m.Header.Get("Content-Length") != "0":
@@ -319,11 +287,13 @@ func (t *text) verbose(o Options) (Message, error) {
 	return m, err
 }
 
+var lineOfCurl = regexp.MustCompile(`^(\* |<|[{}] \[)`)
+
 // between returns the lines after a position that curl -v did not write.
 func between(data string, at int) (from, to int) {
 	from, to = len(data), len(data)
 	for l := range strings.Lines(data[at:]) {
-		theirs := strings.HasPrefix(l, "* ") || strings.HasPrefix(l, "<") || strings.HasPrefix(l, "{ [") || strings.HasPrefix(l, "} [")
+		theirs := lineOfCurl.MatchString(l)
 		switch {
 		case theirs && from < len(data):
 			return from, at
@@ -349,5 +319,29 @@ func isToken(s string) bool {
 
 // isValue reports whether s is a valid header value.
 func isValue(s string) bool {
-	return strings.TrimSpace(s) == s && strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
+	isControl := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	return strings.TrimSpace(s) == s && !strings.ContainsFunc(s, isControl)
+}
+
+// Decompressed returns the body without the Content-Encoding of its headers. It reports false for a body without an
+// encoding, for an unknown encoding, for a body that is not in the encoding, and for a result of more than limit bytes.
+func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
+	var reader io.Reader
+	var err error
+	switch strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding"))) {
+	case "gzip", "x-gzip":
+		reader, err = gzip.NewReader(bytes.NewReader(body))
+	case "deflate":
+		reader, err = zlib.NewReader(bytes.NewReader(body))
+		if err != nil {
+			reader, err = flate.NewReader(bytes.NewReader(body)), nil // some senders leave out the header of zlib
+		}
+	default:
+		return nil, false
+	}
+	if err != nil {
+		return nil, false
+	}
+	plain, err := io.ReadAll(io.LimitReader(reader, limit+1))
+	return plain, err == nil && int64(len(plain)) <= limit
 }

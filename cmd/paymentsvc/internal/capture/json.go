@@ -63,6 +63,17 @@ func (n node) members() iter.Seq2[string, node] {
 	}
 }
 
+// elements returns the elements of a list, or the value itself.
+func (n node) elements() (list []node) {
+	if n.kind() != '[' {
+		return []node{n}
+	}
+	for _, one := range n.members() {
+		list = append(list, one)
+	}
+	return list
+}
+
 // valueStart returns the position of the next value or closing bracket in valid JSON.
 func valueStart(raw []byte, at int) int {
 	return at + len(raw[at:]) - len(bytes.TrimLeft(raw[at:], " \t\r\n,:"))
@@ -189,14 +200,17 @@ func isHeaders(n node) bool {
 				break
 			}
 		}
-		if name = strings.ToLower(name); looksSigned(name) || name == "host" || name == "content-type" {
+		name = strings.ToLower(name)
+		if LooksSigned(name) || name == "host" || name == "content-type" {
 			return true
 		}
 	}
 	return false
 }
 
-func looksSigned(name string) bool {
+// LooksSigned reports whether a header can have a signature, by its name.
+func LooksSigned(name string) bool {
+	name = strings.ToLower(name)
 	return strings.Contains(name, "sign") || strings.Contains(name, "hmac")
 }
 
@@ -218,7 +232,7 @@ func (t *text) entry(list *[]entry, f fields, at int, o Options) {
 // isSigned reports whether a message has a signature header.
 func isSigned(m Message, o Options) bool {
 	for name := range m.Header {
-		if strings.EqualFold(name, o.Signature) || o.Signature == "" && looksSigned(strings.ToLower(name)) {
+		if strings.EqualFold(name, o.Signature) || o.Signature == "" && LooksSigned(name) {
 			return true
 		}
 	}
@@ -250,24 +264,21 @@ func (t *text) pairs(m *Message, headers node) error {
 		}
 		return nil
 	}
-	var waiting string // a name in a list that alternates names and values
+	waiting := "" // a name in a list that alternates names and values
 	for _, item := range headers.members() {
-		parts := fields{}
-		var list []node
+		member, pair := fields{}, item.elements()
 		for name, value := range item.members() {
-			parts[plainName(name)] = value
-			list = append(list, value)
+			member[plainName(name)] = value
 		}
-		name, value, found := strings.Cut(item.text(), ":")
 		var err error
-		switch named := parts.text("name", "key", "header"); {
+		switch name, value, found := strings.Cut(item.text(), ":"); {
 		case waiting != "":
 			err, waiting = t.values(m, waiting, item), ""
-		case item.kind() == '[' && len(list) == 2 && list[0].text() != "":
-			err = t.values(m, list[0].text(), list[1])
-		case item.kind() == '{' && named != "":
-			if !parts.isTrue("disabled") {
-				err = t.values(m, named, parts.first("value", "values"))
+		case item.kind() == '[' && len(pair) == 2 && pair[0].text() != "":
+			err = t.values(m, pair[0].text(), pair[1])
+		case item.kind() == '{' && member.text("name", "key", "header") != "":
+			if !member.isTrue("disabled") {
+				err = t.values(m, member.text("name", "key", "header"), member.first("value", "values"))
 			}
 		case found && isToken(name):
 			err = t.add(m, name, value, item.at)
@@ -290,22 +301,15 @@ const noHeaders = "the headers are neither an object nor a list of names and val
 
 // values adds a header with one value or a list of values.
 func (t *text) values(m *Message, name string, value node) error {
-	list := []node{value}
-	switch {
-	case strings.HasPrefix(name, ":"):
+	if strings.HasPrefix(name, ":") {
 		return nil // a pseudo-header of HTTP/2, already in the address
-	case value.kind() == '[':
-		list = list[:0]
-		for _, one := range value.members() {
-			list = append(list, one)
-		}
 	}
-	for _, one := range list {
-		if kind := one.kind(); kind == '{' || kind == '[' {
-			return t.fail(value.at, noHeaders)
-		}
+	for _, one := range value.elements() {
 		text := one.text()
-		if kind := one.kind(); kind == 't' || kind == 'f' {
+		switch one.kind() {
+		case '{', '[':
+			return t.fail(value.at, noHeaders)
+		case 't', 'f':
 			text = string(one.raw)
 		}
 		if err := t.add(m, name, text, one.at); err != nil {

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -96,8 +97,7 @@ func (l *literal) value(depth int) string {
 			return text
 		case strings.IndexByte(opening, c) >= 0:
 			items := l.group(depth)
-			// In string(4) "abab" and []string{"abab"} the brackets belong to the type.
-			if follows := l.next(" \t"); follows == 0 || strings.IndexByte("'\"`"+opening, follows) < 0 && !isLetter(follows) {
+			if !l.continues() { // in string(4) "abab" and []string{"abab"} the brackets belong to the type
 				return join(items, c == '(' || c == '<')
 			}
 			prefix = ""
@@ -109,11 +109,17 @@ func (l *literal) value(depth int) string {
 			prefix = l.rest()[:end]
 			l.pos += end
 			l.check(prefix)
-			if follows := l.next(" \t"); follows == 0 || strings.IndexByte("'\"`"+opening, follows) < 0 && !isLetter(follows) {
+			if !l.continues() {
 				return wordJSON(prefix)
 			}
 		}
 	}
+}
+
+// continues reports whether a value follows on the line, after the name of its type.
+func (l *literal) continues() bool {
+	c := l.next(" \t")
+	return c != 0 && strings.IndexByte("'\"`"+opening, c) >= 0 || isLetter(c)
 }
 
 // check rejects variables, operators and the prefixes of texts with values inside.
@@ -165,7 +171,7 @@ func (l *literal) quoted(quote byte) string {
 		case c == '"' || c == '\\':
 			b.WriteString(`\` + string(c))
 		case c < ' ':
-			b.WriteString(`\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]))
+			fmt.Fprintf(&b, `\u%04x`, c)
 		default:
 			b.WriteByte(c)
 		}
@@ -250,7 +256,8 @@ func call(data string) (value string, at int) {
 		}
 	}
 	items = append([]item{{`"method"`, string(quoted(strings.ToUpper(method)).raw), true}}, items...)
-	if value = join(items, false); l.bad || !json.Valid([]byte(value)) {
+	value = join(items, false)
+	if l.bad || !json.Valid([]byte(value)) {
 		return "", found[0]
 	}
 	return value, found[0]
@@ -275,7 +282,8 @@ func printed(data string) (value string, end int) {
 	case !variable.MatchString(data):
 		l := &literal{data: data, pos: len(data) - len(first)}
 		value = l.value(0)
-		if l.next(blank); l.bad || !json.Valid([]byte(value)) {
+		l.next(blank)
+		if l.bad || !json.Valid([]byte(value)) {
 			return "", 0
 		}
 		return value, l.pos

@@ -50,7 +50,8 @@ func expanded(data string) string {
 	replace := func(text string) string {
 		return variableName.ReplaceAllStringFunc(text, func(name string) string {
 			value, known := values[strings.Trim(name, "{}")]
-			if budget -= len(value); !known || budget < 0 {
+			budget -= len(value)
+			if !known || budget < 0 {
 				return name
 			}
 			return value
@@ -101,7 +102,8 @@ func (t *text) section(o Options) (Message, error) {
 	if o.Body == nil {
 		c := &command{text: t, o: o}
 		var err error
-		if o.Body, err = c.read(strings.TrimSpace(file), body); err != nil {
+		o.Body, err = c.read(strings.TrimSpace(file), body)
+		if err != nil {
 			return Message{}, err
 		}
 		o.BodyName = "the body's file"

@@ -157,49 +157,32 @@ func (s *shell) ansi() error {
 // cmd splits a command as cmd.exe does. It removes the carets first. Then the rules of Microsoft's C library apply to
 // backslashes and quotes.
 func (s *shell) cmd() error {
-	begin, start := s.pos, s.pos
-	line := s.carets()
-	in, open := false, false
-	var cur strings.Builder
-	end := func() {
-		if in {
-			s.words = append(s.words, word{cur.String(), start})
-		}
-		cur.Reset()
-		in = false
-	}
-	for i := 0; i < len(line); i++ {
-		slashes := len(line[i:]) - len(strings.TrimLeft(line[i:], `\`))
-		if slashes > 0 && i+slashes < len(line) && line[i+slashes] == '"' {
-			in = true
-			cur.WriteString(strings.Repeat(`\`, slashes/2))
-			i += slashes - 1
-			if slashes%2 == 1 {
-				cur.WriteByte('"')
-				i++
-			}
-			continue
-		}
-		if slashes > 0 {
-			in = true
-			cur.WriteString(line[i : i+slashes])
-			i += slashes - 1
-			continue
-		}
-		switch c := line[i]; {
-		case c == '"' && open && strings.HasPrefix(line[i+1:], `"`):
-			cur.WriteByte('"')
-			i++
-		case c == '"':
-			in, open = true, !open
-		case (c == ' ' || c == '\t') && !open:
-			end()
+	begin, open := s.pos, false
+	line := &shell{text: &text{data: s.carets()}}
+	for line.pos < len(line.data) {
+		rest := line.rest()
+		slashes := len(rest) - len(strings.TrimLeft(rest, `\`))
+		switch quoted := strings.HasPrefix(rest[slashes:], `"`); {
+		case slashes > 1 && quoted:
+			line.put(`\`, 2)
+		case slashes == 1 && quoted, slashes == 0 && open && strings.HasPrefix(rest, `""`):
+			line.put(`"`, 2)
+		case slashes > 0:
+			line.put(rest[:slashes], slashes)
+		case quoted:
+			open = !open
+			line.put("", 1)
+		case !open && (rest[0] == ' ' || rest[0] == '\t'):
+			line.end()
+			line.pos++
 		default:
-			in = true
-			cur.WriteByte(c)
+			line.put(rest[:1], 1)
 		}
 	}
-	end()
+	line.end()
+	for _, w := range line.words {
+		s.words = append(s.words, word{w.text, begin})
+	}
 	if open {
 		return s.fail(begin, unclosed)
 	}

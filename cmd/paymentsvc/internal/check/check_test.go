@@ -1,4 +1,4 @@
-package check_test
+package check
 
 import (
 	"context"
@@ -28,7 +28,6 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/check"
 )
 
 const (
@@ -145,17 +144,17 @@ func reply(problem, _ string) (int, string) {
 
 // ran is a run against a service.
 type ran struct {
-	check.Findings
-	seen    []*check.Exchange
+	Findings
+	seen    []*Exchange
 	stopped string
 	waits   int
 }
 
-func newSession(address string, transport *http.Transport) *check.Session {
-	return &check.Session{
+func newSession(address string, transport *http.Transport) *Session {
+	return &Session{
 		BaseURL: address, Partner: partner, Project: project, Scheme: scheme(), Secret: key, Transport: transport,
 		Now: time.Now, Wait: func(context.Context) error { return nil },
-		Done: func(int, *check.Exchange) error { return nil },
+		Done: func(int, *Exchange) error { return nil },
 	}
 }
 
@@ -172,9 +171,9 @@ func run(t *testing.T, s *service, orderID string, ahead time.Duration) ran {
 	session.OrderID, session.Now = orderID, func() time.Time { return s.now().Add(ahead) }
 	session.Wait = func(context.Context) error { r.waits++; return nil }
 	var err error
-	r.seen, r.stopped, err = session.Run(t.Context(), check.Plan(orderID != ""))
+	r.seen, r.stopped, err = session.Run(t.Context(), Plan(orderID != ""))
 	require.NoError(t, err)
-	r.Findings = check.Derive(r.seen, r.stopped)
+	r.Findings = Derive(r.seen, r.stopped)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	assert.LessOrEqual(t, len(s.paths), 20)
@@ -213,27 +212,27 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		service  *service
-		format   check.Format
+		format   Format
 		notFound string
 		open     string
 	}{
 		{"flat", &service{reply: reply(`{"error_code":%q,"error_message":%q}`)},
-			check.Format{Code: "error_code", Message: "error_message"}, "E404", ""},
+			Format{Code: "error_code", Message: "error_message"}, "E404", ""},
 		{"nested, beside a status", &service{reply: reply(`{"status":"error","error":{"code":%q,"text":%q,"type":"api"}}`)},
-			check.Format{Code: "error.code", Message: "error.text"}, "E404", ""},
+			Format{Code: "error.code", Message: "error.text"}, "E404", ""},
 		{"a list", &service{reply: reply(`{"errors":[{"code":%q,"detail":%q}],"request_id":"r1"}`)},
-			check.Format{List: "errors", Code: "code", Message: "detail"}, "E404", ""},
+			Format{List: "errors", Code: "code", Message: "detail"}, "E404", ""},
 		{"one shape with an empty code", &service{
 			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":0,"message":""}`,
 			reply: func(problem, _ string) (int, string) {
 				c, _ := code(problem)
 				return 200, fmt.Sprintf(`{"code":%d,"message":"The %s is wrong.","currency":null}`, len(c)*7, problem)
 			},
-		}, check.Format{Code: "code", Message: "message"}, "28", "not found: another problem also has the code 28"},
+		}, Format{Code: "code", Message: "message"}, "28", "not found: another problem also has the code 28"},
 		{"one shape with a code for success", &service{
 			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":"OK","message":"ok"}`,
 			reply:   reply(`{"code":%q,"message":%q,"currency":null}`),
-		}, check.Format{Code: "code", Message: "message", Success: "OK"}, "E404", ""},
+		}, Format{Code: "code", Message: "message", Success: "OK"}, "E404", ""},
 		{"one shape with a balance of zero", &service{
 			success: `{"error":{"code":"","text":""},"payout_balance":1,"expected_balance":0,"currency":"XTS"}`,
 			reply: func(problem, _ string) (int, string) {
@@ -241,62 +240,62 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 				return 200, fmt.Sprintf(
 					`{"error":{"code":%q,"text":"No."},"payout_balance":0,"expected_balance":0,"currency":""}`, c)
 			},
-		}, check.Format{Code: "error.code", Message: "error.text"}, "E404", ""},
+		}, Format{Code: "error.code", Message: "error.text"}, "E404", ""},
 		{"one shape with a currency and a code for success", &service{
 			success: `{"code":"OK","payout_balance":1,"expected_balance":0,"currency":"XTS"}`,
 			reply:   reply(`{"code":%q,"hint":%q,"payout_balance":0,"expected_balance":0,"currency":"XTS"}`),
-		}, check.Format{Code: "code", Message: "hint", Success: "OK"}, "E404", ""},
+		}, Format{Code: "code", Message: "hint", Success: "OK"}, "E404", ""},
 		{"only the status", &service{reply: func(problem, _ string) (int, string) {
 			_, status := code(problem)
 			return status, ""
-		}}, check.Format{}, "", "errors with only an HTTP status"},
+		}}, Format{}, "", "errors with only an HTTP status"},
 		{"a message that gateways use too", &service{reply: func(string, string) (int, string) {
 			return 403, `{"message":"Forbidden"}`
-		}}, check.Format{}, "", "no field has a code in errors only"},
+		}}, Format{}, "", "no field has a code in errors only"},
 		{"a gateway's HTML for everything", &service{reply: func(string, string) (int, string) { return 403, htmlError }},
-			check.Format{}, "", "errors in HTML"},
+			Format{}, "", "errors in HTML"},
 		{"a gateway's HTML for the signature", &service{reply: func(problem, _ string) (int, string) {
 			if problem == "signature" {
 				return 401, htmlError
 			}
 			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, check.Format{Code: "error_code", Message: "error_message"}, "E404", "errors in HTML"},
+		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "errors in HTML"},
 		{"a gateway's JSON for the signature", &service{reply: func(problem, _ string) (int, string) {
 			if problem == "signature" {
 				return 403, `{"message":"Forbidden"}`
 			}
 			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, check.Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
+		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
 		{"half of the errors in another format", &service{reply: func(problem, _ string) (int, string) {
 			if problem == "order_id" || problem == "user_data" {
 				return 404, `{"fault":"gone-` + problem + `"}`
 			}
 			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, check.Format{}, "", "error format: perhaps"},
+		}}, Format{}, "", "error format: perhaps"},
 		{"identifiers that differ in each error", &service{reply: func(problem, id string) (int, string) {
 			c, status := code(problem)
 			event := fmt.Sprintf("t%x", time.Now().UnixNano())
 			return status, fmt.Sprintf(`{"event_code":%q,"kind":%q,"about":%q}`, event, c, id)
-		}}, check.Format{Code: "kind"}, "E404", ""},
+		}}, Format{Code: "kind"}, "E404", ""},
 		{"a request's identifier", &service{reply: func(problem, _ string) (int, string) {
 			c, status := code(problem)
 			return status, fmt.Sprintf(`{"request_id":%q,"fault":%q}`, "r-"+problem, c)
-		}}, check.Format{Code: "fault"}, "E404", ""},
+		}}, Format{Code: "fault"}, "E404", ""},
 		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
-			check.Format{List: "errors", Code: "code"}, "E404", ""},
+			Format{List: "errors", Code: "code"}, "E404", ""},
 		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
 			if problem == "timestamp" {
 				return 400, `{"code":"4111111111111111"}`
 			}
 			return 400, `{"code":"5555555555554444"}`
-		}}, check.Format{}, "", "no field has a code in errors only"},
+		}}, Format{}, "", "no field has a code in errors only"},
 		{"5xx, which gateways send", &service{reply: func(problem, _ string) (int, string) {
 			return 500, fmt.Sprintf(`{"code":%q}`, problem)
-		}}, check.Format{}, "", "no field has a code in errors only"},
+		}}, Format{}, "", "no field has a code in errors only"},
 		{"a documented field of starts", &service{reply: reply(`{"status_code":%q,"message":%q}`)},
-			check.Format{}, "", "no field has a code in errors only"},
+			Format{}, "", "no field has a code in errors only"},
 		{"one code for everything", &service{reply: func(string, string) (int, string) { return 400, `{"code":"bad"}` }},
-			check.Format{}, "", "with 1 codes"},
+			Format{}, "", "with 1 codes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := test.service
@@ -368,10 +367,10 @@ func TestDeriveNeedsEnoughErrors(t *testing.T) {
 		return 400, fmt.Sprintf(`{"code":%q}`, problem)
 	}}, "", 0)
 	assert.Equal(t, "code", r.Format.Code)
-	few := check.Derive([]*check.Exchange{r.seen[0], r.seen[1], r.seen[2], r.seen[4]}, "")
-	assert.Equal(t, check.Format{}, few.Format)
+	few := Derive([]*Exchange{r.seen[0], r.seen[1], r.seen[2], r.seen[4]}, "")
+	assert.Equal(t, Format{}, few.Format)
 	assert.Contains(t, fmt.Sprint(few.Facts), "error format: perhaps code, but from 2 kinds of errors with 2 codes")
-	one := check.Derive(r.seen[:1], "")
+	one := Derive(r.seen[:1], "")
 	assert.Contains(t, fmt.Sprint(one.Facts), "timestamps: no observation")
 }
 
@@ -458,7 +457,7 @@ func TestFindingsBesideTheFormat(t *testing.T) {
 	assert.Len(t, s.paths, 19, "the whole list")
 	assert.Contains(t, r.facts("open"), "contradiction: the service accepted a request with the wrong signature")
 	assert.Contains(t, r.facts("timestamps"), "accepted from -3500 s to +890 s; the document")
-	assert.Len(t, check.Plan(true), 20)
+	assert.Len(t, Plan(true), 20)
 }
 
 func TestSessionSendsNothingElse(t *testing.T) {
@@ -469,9 +468,9 @@ func TestSessionSendsNothingElse(t *testing.T) {
 	defer server.Close()
 	transport, ok := server.Client().Transport.(*http.Transport)
 	require.True(t, ok)
-	many := make([]check.Probe, 25)
+	many := make([]Probe, 25)
 	for i := range many {
-		many[i] = check.Plan(false)[0]
+		many[i] = Plan(false)[0]
 	}
 	_, _, err := newSession(server.URL, transport).Run(t.Context(), many)
 	require.Error(t, err)
@@ -484,14 +483,14 @@ func TestSessionSendsNothingElse(t *testing.T) {
 	assert.Empty(t, seen)
 	seen, _, err = newSession(server.URL, transport).Run(t.Context(), many[:1])
 	require.NoError(t, err)
-	facts := fmt.Sprint(check.Connection(seen[0]))
+	facts := fmt.Sprint(Connection(seen[0]))
 	assert.Regexp(t, `tls TLS 1\.3, certificate \d+ days old, valid for \d+ more days`, facts)
 
 	seen, stopped, err := newSession(server.URL, &http.Transport{}).Run(t.Context(), many)
 	require.NoError(t, err)
 	assert.Len(t, seen, 1)
 	assert.Contains(t, stopped, "certificate")
-	assert.Contains(t, fmt.Sprint(check.Connection(seen[0])), "certificate signed by unknown authority")
+	assert.Contains(t, fmt.Sprint(Connection(seen[0])), "certificate signed by unknown authority")
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
@@ -500,7 +499,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	s.before = func(int, string) (int, string) { cancel(); return 0, "" }
 	server := httptest.NewServer(s)
 	defer server.Close()
-	_, _, err := newSession(server.URL, &http.Transport{}).Run(ctx, check.Plan(false))
+	_, _, err := newSession(server.URL, &http.Transport{}).Run(ctx, Plan(false))
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Len(t, s.paths, 1)
 }
@@ -575,4 +574,14 @@ func sdk(t *testing.T) packages {
 	known, err := sdkPackages()
 	require.NoError(t, err)
 	return known
+}
+
+func TestRecorderRejectsOtherEndpoints(t *testing.T) {
+	for _, endpoint := range []string{"init_payment/sbp", "init_payout", "init_form", "init_invoice", "get_balance/", ""} {
+		x := &Exchange{}
+		req := httptest.NewRequest(http.MethodPost, "https://pay.example/"+endpoint, http.NoBody)
+		_, err := recorder{&Session{}, x}.RoundTrip(req)
+		assert.ErrorContains(t, err, "not a read-only endpoint", endpoint)
+		assert.Nil(t, x.Request)
+	}
 }

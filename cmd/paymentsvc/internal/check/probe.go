@@ -141,7 +141,8 @@ func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if _, endpoint := path.Split(req.URL.Path); !slices.Contains(readOnly(), endpoint) {
 		return nil, errors.New("check: not a read-only endpoint")
 	}
-	if s.sent++; s.sent > maxRequests {
+	s.sent++
+	if s.sent > maxRequests {
 		return nil, errors.New("check: too many requests")
 	}
 	x := s.x
@@ -160,7 +161,8 @@ func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		x.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 		_ = resp.Body.Close() // the body is read
 	}
-	if x.End, x.Err = s.Now(), err; err != nil {
+	x.End, x.Err = s.Now(), err
+	if err != nil {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(x.Body))
@@ -206,7 +208,8 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 		if x.Request == nil || ctx.Err() != nil { // not signed or not sent, or interrupted
 			return nil, "", cmp.Or(err, ctx.Err())
 		}
-		if x.Accepted = err == nil && (x.Balance == nil || s.isSuccess(x)); !x.Accepted {
+		x.Accepted = err == nil && (x.Balance == nil || s.isSuccess(x))
+		if !x.Accepted {
 			x.Balance, rejected[p.Kind] = nil, true
 		}
 		s.seen = append(s.seen, x)

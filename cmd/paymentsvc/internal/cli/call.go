@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"reflect"
 	"strconv"
@@ -63,7 +64,7 @@ const (
 	byFlag
 )
 
-// Resolve returns the values of flags by their precedence: command line, environment, settings file, default.
+// resolve returns the values of flags by their precedence: command line, environment, settings file, default.
 func (c *Call) resolve(flags []Flag, given line, file settingsFile) (map[string]Value, error) {
 	values := map[string]Value{}
 	for _, f := range flags {
@@ -72,8 +73,8 @@ func (c *Call) resolve(flags []Flag, given line, file settingsFile) (map[string]
 			return nil, err
 		}
 		for _, text := range v.Texts {
-			if wrong := f.wrong(text); wrong != "" {
-				return nil, Usagef("%s: %s", v.Place(), wrong)
+			if err := f.wrong(text); err != nil {
+				return nil, Usagef("%s: %w", v.Place(), err)
 			}
 		}
 		values[f.Name] = v
@@ -105,29 +106,6 @@ func (c *Call) value(f Flag, given line, file settingsFile) (Value, error) {
 		return Value{Texts: []string{f.Default}, Origin: "default", dir: c.Dir}, nil
 	}
 	return Value{Origin: "default"}, nil
-}
-
-// wrong returns the error in the text of a value, or "".
-func (f Flag) wrong(text string) string {
-	switch f.Kind {
-	case Bool:
-		if text != "true" && text != "false" {
-			return "want true or false"
-		}
-	case Int:
-		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-			return "want a whole number"
-		}
-	case Duration:
-		if d, err := time.ParseDuration(text); err != nil || d < 0 {
-			return "want a duration such as 30s"
-		}
-	case File:
-		if text == "" {
-			return "want the name of a file"
-		}
-	}
-	return ""
 }
 
 // Value returns the value of a flag of this command. It panics for an unknown flag.
@@ -163,7 +141,7 @@ func (c *Call) Bool(name string) bool { return c.Text(name) == "true" }
 
 // Int returns a number, 0 by default.
 func (c *Call) Int(name string) int64 {
-	n, _ := strconv.ParseInt(c.Text(name), 10, 64) // resolve has validated it
+	n, _ := strconv.ParseInt(c.Text(name), 10, 64) // resolve has checked it
 	return n
 }
 
@@ -171,6 +149,12 @@ func (c *Call) Int(name string) int64 {
 func (c *Call) Duration(name string) time.Duration {
 	d, _ := time.ParseDuration(c.Text(name)) // resolve has checked it
 	return d
+}
+
+// Address returns the value of a flag of kind [Address], or nil without one.
+func (c *Call) Address(name string) *url.URL {
+	u, _ := address(c.Text(name)) // resolve has checked it
+	return u
 }
 
 // JSON decodes the value of a setting of kind [JSON] and reports whether it is set. It rejects unknown names.
@@ -210,13 +194,8 @@ func (c *Call) Tolerance() (time.Duration, error) {
 		return 0, Usagef(`-tolerance: not set; choose a duration such as 5m, or "any" for timestamps of every age`)
 	case "any":
 		return paymentsvc.AnyAge, nil
-	default:
-		d, err := time.ParseDuration(text)
-		if err != nil || d < time.Second {
-			return 0, c.Fail("tolerance", `want a duration of at least 1s, or "any"`)
-		}
-		return d, nil
 	}
+	return c.Duration("tolerance"), nil
 }
 
 // PrintSettings prints every setting with its value and origin. The command line affects only the shared settings.
@@ -267,10 +246,6 @@ func (c *Call) printSetting(f Flag, v Value, width int) {
 	if shown == "" {
 		shown = "(not set)"
 	}
-	c.Print("setting", struct {
-		Key    string `json:"key"`
-		Value  string `json:"value"`
-		Set    bool   `json:"set"`
-		Origin string `json:"origin"`
-	}{f.Key(), text, text != "", v.Origin}, fmt.Sprintf("%-*s  %-30s  %s", width, f.Key(), shown, v.Origin))
+	c.Print("setting", Fields{"key": f.Key(), "value": text, "set": text != "", "origin": v.Origin},
+		fmt.Sprintf("%-*s  %-30s  %s", width, f.Key(), shown, v.Origin))
 }

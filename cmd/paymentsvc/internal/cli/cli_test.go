@@ -45,9 +45,11 @@ func (p *process) start(ctx context.Context, t *testing.T, args ...string) int {
 			return list
 		},
 	}
-	flags := append(Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance", "timeout", "v", "project"),
-		Flag{Name: "addr", Default: "localhost:1"}, Flag{Name: "word", Kind: List}, Flag{Name: "all", Kind: Bool}, Flag{Name: "more", Kind: JSON})
-	return Main(ctx, env, Program{Name: "prog", Commands: []Command{{Name: "try", Summary: "Try", MaxArgs: 2, Flags: flags, Run: p.run}}}, args)
+	names := []string{"scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance", "timeout", "v", "project"}
+	flags := append(Shared(names...), Flag{Name: "addr", Default: "localhost:1"}, Flag{Name: "word", Kind: List},
+		Flag{Name: "all", Kind: Bool}, Flag{Name: "more", Kind: JSON})
+	command := Command{Name: "try", Summary: "Try", MaxArgs: 2, Flags: flags, Run: p.run}
+	return Main(ctx, env, Program{Name: "prog", Commands: []Command{command}}, args)
 }
 
 func TestFlagsAreReadAnywhere(t *testing.T) {
@@ -60,7 +62,8 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 		"-q --json=false try -all=true a": "a true ",
 	} {
 		p := &process{run: func(_ context.Context, c *Call) error {
-			assert.Equal(t, want, fmt.Sprintf("%s %t %s", strings.Join(c.Args, " "), c.Bool("all"), strings.Join(c.List("word"), " ")), line)
+			assert.Equal(t, want, fmt.Sprintf("%s %t %s", strings.Join(c.Args, " "), c.Bool("all"),
+				strings.Join(c.List("word"), " ")), line)
 			return nil
 		}}
 		assert.Zero(t, p.start(t.Context(), t, strings.Fields(line)...), "%s: %s", line, &p.stderr)
@@ -69,34 +72,35 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                             "prog: no command",
-		"--hepl":                       `prog: no command: "--hepl"; did you mean "help"?`,
-		"tri":                          `prog: no command "tri"; did you mean "try"?`,
-		"try -adr x":                   `prog try: no flag -adr; did you mean "-addr"?`,
-		"try --secret x":               "prog try: no flag -secret: a secret is read from a file, -secret-file",
-		"try -more {}":                 "prog try: no flag -more",
-		"try -addr":                    "prog try: -addr: needs a value",
-		"try -addr a -addr b":          "prog try: -addr: given twice",
-		"try a b c":                    `prog try: unexpected argument "c"`,
-		"try -all=maybe":               "prog try: -all: want true or false",
-		"try -project one":             "prog try: -project: want a whole number",
-		"try -timeout 5":               "prog try: -timeout: want a duration such as 30s",
-		"try -config gone.json":        "prog try: gone.json: no such file or directory",
-		"try -scheme hex(bdy)":         `prog try: -scheme: column 5: unknown part "bdy", did you mean body?`,
-		"try -scheme a -scheme-file b": "prog try: -scheme and -scheme-file: want one of them",
-		"try -secret-file sk_live_1":   "prog try: -secret-file: no such file or directory",
-		"try -tolerance soon":          `prog try: -tolerance: want a duration of at least 1s, or "any"`,
-		"try":                          "prog try: -tolerance: not set",
+		"":                                      "prog: no command",
+		"--hepl":                                `prog: no command: "--hepl"; did you mean "help"?`,
+		"tri":                                   `prog: no command "tri"; did you mean "try"?`,
+		"try -adr x":                            `prog try: no flag -adr; did you mean "-addr"?`,
+		"try --secret x":                        "prog try: no flag -secret: a secret is read from a file, -secret-file",
+		"try -more {}":                          "prog try: no flag -more",
+		"try -addr":                             "prog try: -addr: needs a value",
+		"try -addr a -addr b":                   "prog try: -addr: given twice",
+		"try a b c":                             `prog try: unexpected argument "c"`,
+		"try -all=maybe":                        "prog try: -all: want true or false",
+		"try -project one":                      "prog try: -project: want a whole number",
+		"try -timeout 5":                        "prog try: -timeout: want a duration such as 30s",
+		"try -config gone.json":                 "prog try: gone.json: no such file or directory",
+		"try -secret-file key -scheme hex(bdy)": `prog try: -scheme: column 5: unknown part "bdy", did you mean body?`,
+		"try -scheme hex(body) -scheme-file b":  "prog try: -scheme and -scheme-file: want one of them",
+		"try -secret-file sk_live_1":            "prog try: -secret-file: no such file or directory",
+		"try -tolerance soon":                   `prog try: -tolerance: want a duration of at least 1s, or "any"`,
+		"try":                                   "prog try: -tolerance: not set",
 	} {
 		p := &process{files: map[string]string{"key": "k"}, run: func(_ context.Context, c *Call) error {
-			if c.Set("scheme") || c.Set("secret-file") {
-				_, err := c.key("k")
-				if c.Set("secret-file") {
-					_, err = c.Secret()
-				}
-				return err
+			var err error
+			switch {
+			case c.Set("secret-file"):
+				_, err = c.Key()
+			case c.Set("scheme"):
+				_, _, err = c.SchemeText()
+			default:
+				_, err = c.Tolerance()
 			}
-			_, err := c.Tolerance()
 			return err
 		}}
 		assert.Equal(t, ExitUsage, p.start(t.Context(), t, strings.Fields(line)...), line)
@@ -127,7 +131,8 @@ func TestPrecedence(t *testing.T) {
 		note              string
 	}{
 		{"flags", "try -tolerance 1m -addr flag:1", file, vars, "1m", "-tolerance", "flag:1",
-			"note   -tolerance is used, and not the different PAYMENTSVC_TOLERANCE\nnote   -addr is used, and not the different PAYMENTSVC_TRY_ADDR\n"},
+			"note   -tolerance is used, and not the different PAYMENTSVC_TOLERANCE\nnote   -addr is used, and not the " +
+				"different PAYMENTSVC_TRY_ADDR\n"},
 		{"the same flag", "try -tolerance 2m", file, vars, "2m", "-tolerance", "variable:2", ""},
 		{"quiet", "try -q -tolerance 1m", file, vars, "1m", "-tolerance", "variable:2", ""},
 		{"variables", "try", file, vars, "2m", "PAYMENTSVC_TOLERANCE", "variable:2", ""},
@@ -136,17 +141,18 @@ func TestPrecedence(t *testing.T) {
 		{"a secret in a variable", "try", "{}", map[string]string{"PAYMENTSVC_SECRET": "sk"}, "", "default", "localhost:1",
 			"note   PAYMENTSVC_SECRET is not read: a secret comes from a file, PAYMENTSVC_SECRET_FILE\n"},
 	} {
-		p := &process{files: map[string]string{SettingsFile: test.file}, vars: test.vars, run: func(_ context.Context, c *Call) error {
-			assert.Equal(t, test.tolerance, c.Text("tolerance"), test.name)
-			assert.Equal(t, test.origin, c.Value("tolerance").Origin, test.name)
-			assert.Equal(t, test.addr, c.Text("addr"), test.name)
-			if test.file == file {
-				assert.Equal(t, []string{"a", "b"}, c.List("word"))
-				assert.True(t, c.Bool("all"))
-				assert.EqualValues(t, 9, c.Int("project"))
-			}
-			return c.PrintSettings()
-		}}
+		p := &process{files: map[string]string{SettingsFile: test.file}, vars: test.vars,
+			run: func(_ context.Context, c *Call) error {
+				assert.Equal(t, test.tolerance, c.Text("tolerance"), test.name)
+				assert.Equal(t, test.origin, c.Value("tolerance").Origin, test.name)
+				assert.Equal(t, test.addr, c.Text("addr"), test.name)
+				if test.file == file {
+					assert.Equal(t, []string{"a", "b"}, c.List("word"))
+					assert.True(t, c.Bool("all"))
+					assert.EqualValues(t, 9, c.Int("project"))
+				}
+				return c.PrintSettings()
+			}}
 		assert.Zero(t, p.start(t.Context(), t, strings.Fields(test.line)...), "%s: %s", test.name, &p.stderr)
 		assert.Equal(t, test.note, p.stderr.String(), test.name)
 		assert.Regexp(t, `(?m)^tolerance .* `+test.origin+`$`, p.stdout.String(), test.name)
@@ -155,7 +161,8 @@ func TestPrecedence(t *testing.T) {
 
 func TestSettingsFileErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"{\n  \"tolerancy\": \"5m\"}":                `paymentsvc.json:2:3: unknown key "tolerancy"; did you mean "tolerance"?`,
+		"{\n  \"tolerancy\": \"5m\"}": `paymentsvc.json:2:3: unknown key "tolerancy"; did you mean ` +
+			`"tolerance"?`,
 		`{"try": {"adr": 1}}`:                        `paymentsvc.json:1:10: unknown key "try.adr"; did you mean "addr"?`,
 		`{"config": "x"}`:                            `paymentsvc.json:1:2: unknown key "config"`,
 		"{\"tolerance\": \"5m\",\n\"tolerance\": 1}": `paymentsvc.json:2:1: duplicate key "tolerance"`,
@@ -184,11 +191,13 @@ func TestSettingsFileErrors(t *testing.T) {
 
 func TestUnknownVariablesAreNoted(t *testing.T) {
 	p := &process{
-		vars: map[string]string{"PAYMENTSVC_TOLERANC": "1m", "PAYMENTSVC_TRY_ADDR": "a:1", "PAYMENTSVC_SCHEME": "hex(body)", "TOLERANC": "1"},
-		run:  func(context.Context, *Call) error { return nil },
+		vars: map[string]string{"PAYMENTSVC_TOLERANC": "1m", "PAYMENTSVC_TRY_ADDR": "a:1", "PAYMENTSVC_SCHEME": "hex(body)",
+			"TOLERANC": "1"},
+		run: func(context.Context, *Call) error { return nil },
 	}
 	assert.Zero(t, p.start(t.Context(), t, "try"))
-	assert.Equal(t, "note   PAYMENTSVC_TOLERANC is not read: no setting has this variable; did you mean \"PAYMENTSVC_TOLERANCE\"?\n", p.stderr.String())
+	assert.Equal(t, "note   PAYMENTSVC_TOLERANC is not read: no setting has this variable; did you mean "+
+		"\"PAYMENTSVC_TOLERANCE\"?\n", p.stderr.String())
 }
 
 func TestSecrets(t *testing.T) {
@@ -229,8 +238,21 @@ func TestSecrets(t *testing.T) {
 		_, err := c.Keys()
 		return err
 	}}
-	assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", "-secret-file", "-", "-scheme", "hex(body)", "-old-secret-file", "-"))
+	assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", "-secret-file", "-", "-scheme", "hex(body)",
+		"-old-secret-file", "-"))
 	assert.Contains(t, p.stderr.String(), "-old-secret-file: standard input is already read by -secret-file")
+}
+
+func TestKeysReadTheSchemeOnce(t *testing.T) {
+	p := &process{files: map[string]string{"key": "k", "old": "o"}, stdin: "hex(body)\n"}
+	p.run = func(_ context.Context, c *Call) error {
+		keys, err := c.Keys()
+		assert.Len(t, keys, 2)
+		assert.Equal(t, "hex(body)", keys[0].Text)
+		return err
+	}
+	line := []string{"try", "-scheme-file", "-", "-secret-file", "key", "-old-secret-file", "old"}
+	assert.Zero(t, p.start(t.Context(), t, line...), "%s", &p.stderr)
 }
 
 func TestErrorsNameNoArgumentThatIsNoFile(t *testing.T) {
@@ -239,7 +261,8 @@ func TestErrorsNameNoArgumentThatIsNoFile(t *testing.T) {
 		return err
 	}}
 	for arg, want := range map[string]string{
-		"gone.json": "gone.json: no such file", `{"a":"secret"}`: "argument 1: ", "4111111111111111": "argument 1: ", "secret=\n": "argument 1: ",
+		"gone.json": "gone.json: no such file", `{"a":"secret"}`: "argument 1: ", "4111111111111111": "argument 1: ",
+		"secret=\n": "argument 1: ",
 	} {
 		p.stderr.Reset()
 		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", arg), arg)
@@ -265,13 +288,16 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestPathsInTheSettingsFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.json"), []byte(`{"secret_file":"key","scheme":"hex(body)"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.json"), []byte(`{"secret_file":"key","scheme":"hex(body)"}`),
+		0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("far"), 0o600))
-	p := &process{files: map[string]string{"key": "near"}, vars: map[string]string{"PAYMENTSVC_CONFIG": filepath.Join(dir, "s.json")}, run: func(_ context.Context, c *Call) error {
-		key, err := c.Key()
-		assert.Equal(t, "far", string(key.Secret))
-		return errors.Join(err, c.PrintSettings())
-	}}
+	p := &process{files: map[string]string{"key": "near"},
+		vars: map[string]string{"PAYMENTSVC_CONFIG": filepath.Join(dir, "s.json")},
+		run: func(_ context.Context, c *Call) error {
+			key, err := c.Key()
+			assert.Equal(t, "far", string(key.Secret))
+			return errors.Join(err, c.PrintSettings())
+		}}
 	assert.Zero(t, p.start(t.Context(), t, "try"), "%s", &p.stderr)
 	assert.NotContains(t, p.stdout.String(), "far\n")
 	p.stdout.Reset()
@@ -296,10 +322,14 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"yes", t.Context(), func(context.Context, *Call) error { return nil }, 0, ""},
 		{"no", t.Context(), func(context.Context, *Call) error { return No() }, 1, ""},
-		{"no, with a reason", t.Context(), func(context.Context, *Call) error { return Nof("a\x1b[m") }, 1, `prog try: a\x1b[m`},
+		{"no, with a reason", t.Context(), func(context.Context, *Call) error {
+			return &ExitError{ExitNo, errors.New("a\x1b[m")}
+		}, 1, `prog try: a\x1b[m`},
 		{"usage", t.Context(), func(context.Context, *Call) error { return Usagef("x") }, 2, "prog try: x"},
-		{"the machine", t.Context(), func(context.Context, *Call) error { return errors.New("disk full") }, 3, "prog try: disk full"},
-		{"a deadline of its own", t.Context(), func(context.Context, *Call) error { return context.DeadlineExceeded }, 3, "prog try: context deadline"},
+		{"the machine", t.Context(), func(context.Context, *Call) error { return errors.New("disk full") }, 3,
+			"prog try: disk full"},
+		{"a deadline of its own", t.Context(), func(context.Context, *Call) error { return context.DeadlineExceeded }, 3,
+			"prog try: context deadline"},
 		{"timeout", t.Context(), wait, 124, "prog try: -timeout: 1h0m0s have passed"},
 		{"interrupted", stopped, wait, 130, "prog try: interrupted"},
 		{"terminated", killed, func(ctx context.Context, _ *Call) error { return Ended(ctx) }, 143, "prog try: terminated"},
@@ -343,13 +373,15 @@ func TestOutputEscapes(t *testing.T) {
 		c.Note("once")
 		return nil
 	}}
-	assert.Equal(t, "{\"type\":\"a\",\"v\":1,\"A\":\"\\u007f\\u009b\u00e9\"}\n", string(record("a", struct{ A string }{"\u007f\u009b\u00e9"})))
+	assert.Equal(t, "{\"type\":\"a\",\"v\":1,\"A\":\"\\u007f\\u009b\u00e9\"}\n",
+		string(record("a", struct{ A string }{"\u007f\u009b\u00e9"})))
 	broken := &Call{Env: &Env{Stdout: &failsOnce{}}, values: map[string]Value{"json": {Texts: []string{"true"}}}}
 	broken.Print("a", nil)
 	broken.Print("b", nil)
 	assert.EqualError(t, broken.failed, "disk full", "a later write does not hide it")
 	assert.Zero(t, p.start(t.Context(), t, "try", "-json"))
-	assert.Equal(t, "{\"type\":\"nothing\",\"v\":1}\n{\"type\":\"thing\",\"v\":1,\"A\":\"\\u001b\\n\"}\n", p.stdout.String())
+	assert.Equal(t, "{\"type\":\"nothing\",\"v\":1}\n{\"type\":\"thing\",\"v\":1,\"A\":\"\\u001b\\n\"}\n",
+		p.stdout.String())
 	assert.Equal(t, "{\"type\":\"note\",\"v\":1,\"message\":\"once\"}\n", p.stderr.String())
 }
 
@@ -364,16 +396,14 @@ func TestListenTakesBothLoopbacksAndServeEnds(t *testing.T) {
 	var exit *ExitError
 	require.ErrorAs(t, err, &exit, "the port is taken")
 	assert.Equal(t, ExitMachine, exit.Code)
-	_, err = Listen(t.Context(), "9000")
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, ExitUsage, exit.Code)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cancel() // while it is in flight
 		for err := error(nil); err == nil; {
 			var conn net.Conn
-			if conn, err = net.Dial("tcp", r.Host); err == nil {
+			conn, err = net.Dial("tcp", r.Host)
+			if err == nil {
 				_ = conn.Close()
 			}
 		}

@@ -49,100 +49,6 @@ type Command struct {
 	Run func(ctx context.Context, c *Call) error
 }
 
-// Kind is the type of a flag's value.
-type Kind int
-
-// The kinds of values.
-const (
-	Text     Kind = iota
-	Bool          // a flag without a value; true or false in settings
-	Int           // a number in settings
-	Duration      // text such as 30s, not negative
-	File          // a path; in a settings file, relative to that file
-	List          // a repeatable flag; an array of strings in settings
-	JSON          // any JSON value, only in settings: see [Call.JSON]
-)
-
-// Flag is a setting of a command. On the command line it is -name; in the settings file and in the environment, see
-// [Flag.Key] and [Flag.Variable].
-type Flag struct {
-	// Name is lower case, with dashes between words.
-	Name string
-	Kind Kind
-	// Value is the placeholder of the value in the help, such as FILE.
-	Value string
-	// Default is the text of the default, "" for none.
-	Default string
-	// Usage describes the flag in a short line.
-	Usage string
-	// Values are the possible values, or some of them, for completion.
-	Values []string
-	// LineOnly excludes it from the settings file and the environment.
-	LineOnly bool
-
-	owner string // the command, "" for shared flags
-}
-
-// Key returns the name in the settings file: secret_file, or listen.addr for -addr of the command listen.
-func (f Flag) Key() string {
-	key := strings.ReplaceAll(f.Name, "-", "_")
-	if f.owner != "" {
-		return f.owner + "." + key
-	}
-	return key
-}
-
-// Variable returns the environment variable: PAYMENTSVC_SECRET_FILE, or PAYMENTSVC_LISTEN_ADDR for -addr of the
-// command listen.
-func (f Flag) Variable() string {
-	return "PAYMENTSVC_" + strings.ToUpper(strings.ReplaceAll(f.Key(), ".", "_"))
-}
-
-// With returns f with another default.
-func (f Flag) With(value string) Flag {
-	f.Default = value
-	return f
-}
-
-// Shared returns flags with the same meaning in every command. It panics for an unknown name.
-func Shared(names ...string) []Flag {
-	flags := make([]Flag, 0, len(names))
-	for _, name := range names {
-		i := slices.IndexFunc(sharedFlags(), func(f Flag) bool { return f.Name == name })
-		if i < 0 {
-			panic("cli: no shared flag " + name)
-		}
-		flags = append(flags, sharedFlags()[i])
-	}
-	return flags
-}
-
-func sharedFlags() []Flag {
-	return []Flag{
-		{Name: "config", Kind: File, Value: "FILE", Usage: "settings file (default paymentsvc.json, if there is one)"},
-		{Name: "scheme", Value: "TEXT", Usage: `how messages are signed, such as hex(timestamp "." body)`},
-		{Name: "scheme-file", Kind: File, Value: "FILE", Usage: "file with the text of -scheme"},
-		{Name: "secret-file", Kind: File, Value: "FILE", Usage: "file with the project secret key, - for standard input"},
-		{Name: "old-secret-file", Kind: File, Value: "FILE", Usage: "file with the key before a rotation"},
-		{Name: "base-url", Value: "URL", Usage: "address of the service, {base_url}"},
-		{Name: "cacert", Kind: File, Value: "FILE", Usage: "PEM file with further CA certificates for https"},
-		{Name: "http2", Kind: Bool, Usage: "send by HTTP/2 only, also without TLS"},
-		{Name: "partner", Kind: Int, Value: "ID", Usage: "partner id"},
-		{Name: "project", Kind: Int, Value: "ID", Usage: "project id"},
-		{
-			Name: "tolerance", Value: "DURATION", Values: []string{"any", "5m"},
-			Usage: `how far a timestamp may be from the clock, or "any"`,
-		},
-		{Name: "timestamp-header", Value: "NAME", Default: "timestamp", Usage: "header with the timestamp"},
-		{Name: "signature-header", Value: "NAME", Default: "signature", Usage: "header with the signature"},
-		{Name: "timeout", Kind: Duration, Value: "DURATION", Usage: "end after this time with exit code 124"},
-		{Name: "count", Kind: Int, Value: "N", Usage: "end after N messages", LineOnly: true},
-		{Name: "json", Kind: Bool, Usage: "print JSON, one object a line", LineOnly: true},
-		{Name: "q", Kind: Bool, Usage: "print no notes and no progress", LineOnly: true},
-		{Name: "v", Kind: Bool, Usage: "print more", LineOnly: true},
-	}
-}
-
 // all returns the command's flags with their owners, and the flags of every command.
 func (cmd Command) all() []Flag {
 	flags := append(slices.Clone(cmd.Flags), Shared("config", "json", "q")...)
@@ -213,4 +119,21 @@ func (cmd Command) Names() (names []string) {
 		names = append(names, f.Name)
 	}
 	return names
+}
+
+// command removes the command's name from the line. The name is the first argument after any flags.
+func (p Program) command(args []string) (name string, rest []string) {
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		if len(args[i]) < 2 || args[i][0] != '-' {
+			return args[i], slices.Concat(args[:i], args[i+1:])
+		}
+		flag := strings.TrimPrefix(args[i][1:], "-")
+		for _, cmd := range p.Commands {
+			if f := find(cmd.all(), flag); f != nil && f.Kind != Bool {
+				i++ // its value
+				break
+			}
+		}
+	}
+	return "", args
 }

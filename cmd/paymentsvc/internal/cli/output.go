@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -10,8 +13,11 @@ import (
 	"unicode/utf8"
 )
 
-// Verbose reports whether -v is set. The command must have the flag.
-func (c *Call) Verbose() bool { return c.Bool("v") }
+// Fields are the fields of an object of -json.
+type Fields = map[string]any
+
+// controls are the control characters that encoding/json does not escape.
+var controls = regexp.MustCompile("[\u007f-\u009f]")
 
 // Print prints one result on standard output. With -json it prints the object in one line, with "type" and "v" before
 // its fields. Otherwise it prints the lines, with control characters escaped.
@@ -44,9 +50,7 @@ func (c *Call) Note(format string, args ...any) {
 	}
 	c.noted[text] = true
 	if c.isJSON() {
-		_, _ = c.Stderr.Write(record("note", struct {
-			Message string `json:"message"`
-		}{text}))
+		_, _ = c.Stderr.Write(record("note", Fields{"message": text}))
 		return
 	}
 	_, _ = fmt.Fprintln(c.Stderr, "note  ", Printable(text))
@@ -68,7 +72,6 @@ func record(kind string, object any) []byte {
 		return append(head, "}\n"...)
 	}
 	line := append(append(append(head, ','), fields[1:]...), '\n')
-	controls := regexp.MustCompile("[\u007f-\u009f]") // control characters that encoding/json does not escape
 	return controls.ReplaceAllFunc(line, func(c []byte) []byte {
 		r, _ := utf8.DecodeRune(c)
 		return fmt.Appendf(nil, `\u%04x`, r)
@@ -83,12 +86,9 @@ func (c *Call) printError(e *ExitError) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	if c.isJSON() {
-		_, _ = c.Stderr.Write(record("error", struct {
-			Command string `json:"command"`
-			Code    string `json:"code"`
-			Exit    int    `json:"exit"`
-			Message string `json:"message"`
-		}{c.command.Name, e.name(), e.Code, e.Error()}))
+		_, _ = c.Stderr.Write(record("error", Fields{
+			"command": c.command.Name, "code": e.name(), "exit": e.Code, "message": e.Error(),
+		}))
 		return
 	}
 	_, _ = fmt.Fprintf(c.Stderr, "%s: %s\n", strings.TrimSpace(c.Program.Name+" "+c.command.Name), Printable(e.Error()))
@@ -123,4 +123,91 @@ func (c *Call) PrintRaw(kind string, object any, text string) error {
 		return &ExitError{ExitMachine, err}
 	}
 	return nil
+}
+
+// The exit codes besides 0. 0 is for success: found, valid, delivered, or stopped on request.
+const (
+	ExitNo         = 1   // no match, a wrong signature, a rejected message
+	ExitUsage      = 2   // invalid flags, settings or input
+	ExitMachine    = 3   // the machine: address in use, no connection, disk full
+	ExitTimeout    = 124 // -timeout passed
+	ExitInterrupt  = 130 // SIGINT before an answer
+	ExitTerminated = 143 // SIGTERM before an answer
+)
+
+// ExitError is an error with an exit code. Other errors exit with [ExitMachine]. After a signal or -timeout, the
+// context's error has its own code.
+type ExitError struct {
+	Code int
+	// Err is printed on standard error. nil is for a command that has already printed its result.
+	Err error
+}
+
+// Error returns the text of Err.
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Usagef returns an error for invalid flags, settings or input. Name the flag, or file, line and column.
+func Usagef(format string, args ...any) error {
+	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// No returns the error of a command after it has printed a negative result.
+func No() error { return &ExitError{Code: ExitNo} }
+
+// Ended returns the error of a context after a signal or -timeout, and nil before. Return it if the command has no
+// result.
+func Ended(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if cause, ok := errors.AsType[*ExitError](context.Cause(ctx)); ok {
+		return cause
+	}
+	return ctx.Err()
+}
+
+// Interrupted returns the cause of a context after SIGINT.
+func Interrupted() error { return &ExitError{ExitInterrupt, errors.New("interrupted")} }
+
+// Terminated returns the cause of a context after SIGTERM.
+func Terminated() error { return &ExitError{ExitTerminated, errors.New("terminated")} }
+
+// asExit returns the exit of the process after err, or nil.
+func asExit(ctx context.Context, err error) *ExitError {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = cmp.Or(Ended(ctx), err)
+	}
+	exit, ok := errors.AsType[*ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return &ExitError{ExitMachine, err}
+	case exit.Err == nil:
+		return exit
+	}
+	return &ExitError{exit.Code, err} // with the text of the wrapping error
+}
+
+// name returns the code of an error in JSON.
+func (e *ExitError) name() string {
+	switch e.Code {
+	case ExitNo:
+		return "no"
+	case ExitUsage:
+		return "usage"
+	case ExitTimeout:
+		return "timeout"
+	case ExitInterrupt, ExitTerminated:
+		return "stopped"
+	}
+	return "machine"
 }

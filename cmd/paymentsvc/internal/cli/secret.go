@@ -2,71 +2,14 @@ package cli
 
 import (
 	"bytes"
-	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
-
-const maxInput = 64 << 20
-
-// ReadInput reads a file, or standard input for "-". In errors its name is what, such as "-secret-file" or "FILE".
-func (c *Call) ReadInput(what, path string) ([]byte, error) {
-	if path != "-" {
-		data, err := readFile(inDir(c.Dir, path))
-		if err != nil {
-			return nil, Usagef("%s: %w", c.named(what), withoutPath(err))
-		}
-		return data, nil
-	}
-	c.out.Lock()
-	reader := c.stdin
-	c.stdin = what
-	c.out.Unlock()
-	if reader != "" {
-		return nil, Usagef("%s: standard input is already read by %s", what, reader)
-	}
-	data, err := readAll(c.Stdin)
-	if err != nil {
-		return nil, Usagef("%s: standard input: %w", what, err)
-	}
-	return data, nil
-}
-
-// named returns what, or the argument's position if the argument may be JSON, a card number or a secret by mistake.
-func (c *Call) named(what string) string {
-	at := slices.Index(c.Args, what)
-	if at < 0 || len(what) <= 200 && !strings.ContainsAny(what, "{}\"\n") && mask.Text(what) == what {
-		return what
-	}
-	return fmt.Sprintf("argument %d", at+1)
-}
-
-// readFile reads a file, also a device or pipe.
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the file is the user's to name
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // closing a file after reading cannot fail
-	return readAll(file)
-}
-
-func readAll(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
-	if err == nil && len(data) > maxInput {
-		err = errors.New("more than 64 MiB")
-	}
-	return data, err
-}
 
 // Secret returns the project secret key of -secret-file. It returns an error without the flag.
 func (c *Call) Secret() (paymentsvc.Secret, error) {
@@ -115,6 +58,7 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 }
 
 var (
+	keyForm    = regexp.MustCompile(`,\s*key\s+[^,]+`)
 	assignment = regexp.MustCompile(`(?i)^(export +)?[a-z0-9_]*(key|secret) *= *[^=\s]`)
 	quoted     = regexp.MustCompile("^(\".*\"|'.*'|`.*`)$")
 )
@@ -136,49 +80,6 @@ func checkKey(key paymentsvc.Secret) error {
 	return errors.New(reason)
 }
 
-// RootCAs returns the system's CA certificates and those of -cacert, or nil without -cacert.
-func (c *Call) RootCAs() (*x509.CertPool, error) {
-	if !c.Set("cacert") {
-		return nil, nil //nolint:nilnil // crypto/tls then uses the system's certificates
-	}
-	what := c.Value("cacert").Place()
-	text, err := c.ReadInput(what, c.Text("cacert"))
-	if err != nil {
-		return nil, err
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, Usagef("%s: no certificate in PEM", what)
-	}
-	return roots, nil
-}
-
-// withoutMark returns UTF-8 text without its byte order mark, and an error for UTF-16.
-func withoutMark(what string, data []byte) ([]byte, error) {
-	if isUTF16(data) {
-		return nil, Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", what)
-	}
-	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
-}
-
-// isUTF16 reports whether data is UTF-16 text, with or without a byte order mark.
-func isUTF16(data []byte) bool {
-	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
-		return true
-	}
-	zeros := [2]int{}
-	for i, b := range data {
-		if b == 0 {
-			zeros[i%2]++
-		}
-	}
-	half := len(data) / 2
-	return half > 1 && len(data)%2 == 0 && (zeros[0] == half && zeros[1] == 0 || zeros[1] == half && zeros[0] == 0)
-}
-
 // Key is a scheme with one secret, ready to sign and verify.
 type Key struct {
 	Scheme paymentsvc.Scheme
@@ -186,6 +87,8 @@ type Key struct {
 	Secret paymentsvc.Secret
 	// Shown is the scheme with a placeholder for the secret, for output. Its Canonical may be nil.
 	Shown paymentsvc.Scheme
+	// Text is the text of the scheme.
+	Text string
 	// Old reports whether the key comes from -old-secret-file.
 	Old bool
 
@@ -210,7 +113,8 @@ func (c *Call) SchemeText() (text, origin string, err error) {
 	scheme, file := c.Value("scheme"), c.Value("scheme-file")
 	switch {
 	case len(scheme.Texts)+len(file.Texts) == 0:
-		return "", "", Usagef("-scheme: not set; the interface document shows no canonical string: paymentsvc discover finds it")
+		return "", "", Usagef("-scheme: not set; the interface document specifies no canonical string; " +
+			"paymentsvc discover finds it")
 	case scheme.rank == file.rank:
 		return "", "", Usagef("%s and %s: want one of them", scheme.Place(), file.Place())
 	case scheme.rank > file.rank:
@@ -230,7 +134,11 @@ func (c *Call) Key() (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return c.key(secret)
+	text, origin, err := c.SchemeText()
+	if err != nil {
+		return Key{}, err
+	}
+	return newKey(text, origin, secret)
 }
 
 // Keys returns the scheme with each accepted secret: first -secret-file, then -old-secret-file.
@@ -243,23 +151,19 @@ func (c *Call) Keys() ([]Key, error) {
 	if err != nil || old == "" {
 		return []Key{key}, err
 	}
-	oldKey, err := c.key(old)
+	oldKey, err := newKey(key.Text, c.Value("old-secret-file").Place(), old) // standard input is read only once
 	oldKey.Old = true
 	return []Key{key, oldKey}, err
 }
 
-func (c *Call) key(secret paymentsvc.Secret) (Key, error) {
-	text, origin, err := c.SchemeText()
+func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
+	k = Key{Text: text, secret: secret}
+	k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret)
 	if err != nil {
-		return Key{}, err
-	}
-	k := Key{secret: secret}
-	if k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret); err != nil {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
 	// The placeholder has the form text. Hashes of the secret become hashes of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
-	form := regexp.MustCompile(`,\s*key\s+[^,]+`)
-	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+form.ReplaceAllString(text[end:], ""), "<secret>")
+	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+keyForm.ReplaceAllString(text[end:], ""), "<secret>")
 	return k, nil
 }

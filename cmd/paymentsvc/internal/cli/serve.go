@@ -3,9 +3,17 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -13,15 +21,12 @@ import (
 	"time"
 )
 
-// Listen listens on a TCP address. localhost is both 127.0.0.1 and ::1 with one port, because clients try different
-// ones. Port 0 is a free port. An error exits with [ExitMachine].
+// Listen listens on a TCP address that [HostPort] accepts. localhost is both 127.0.0.1 and ::1 with one port, because
+// clients try different ones. Port 0 is a free port. An error exits with [ExitMachine].
 func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, Usagef("-addr: want HOST:PORT, such as localhost:9000")
-	}
-	if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil {
-		return nil, Usagef("-addr: want a port from 0 to 65535")
+		return nil, &ExitError{ExitMachine, err}
 	}
 	hosts := []string{host}
 	if strings.EqualFold(host, "localhost") {
@@ -104,4 +109,64 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 		return &ExitError{ExitMachine, err}
 	}
 	return nil
+}
+
+// Secure returns listeners for HTTPS with a new certificate for localhost, the addresses and the names, and the
+// certificate as PEM. It serves HTTP/1.1 only, because HTTP/2 streams cannot show the faults of a connection.
+func Secure(listeners []net.Listener, names []string, now time.Time) ([]net.Listener, []byte, error) {
+	certificate, err := newCertificate(listeners, append([]string{"localhost"}, names...), now)
+	if err != nil {
+		return listeners, nil, err
+	}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+	}
+	secure := make([]net.Listener, 0, len(listeners))
+	for _, l := range listeners {
+		secure = append(secure, tls.NewListener(l, config))
+	}
+	return secure, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), nil
+}
+
+// newCertificate returns a self-signed certificate, which clients can also use as the certificate of its CA.
+func newCertificate(listeners []net.Listener, names []string, now time.Time) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "paymentsvc mock"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true, IsCA: true,
+	}
+	for _, l := range listeners {
+		if tcp, ok := l.Addr().(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+			template.IPAddresses = append(template.IPAddresses, tcp.IP)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// ClientTLS returns the configuration of HTTPS clients: it trusts the certificates of the system and of -cacert. It is
+// nil without -cacert.
+func (c *Call) ClientTLS() (*tls.Config, error) {
+	if !c.Set("cacert") {
+		return nil, nil //nolint:nilnil // net/http then uses the system's certificates
+	}
+	what := c.Value("cacert").Place()
+	text, err := c.ReadInput(what, c.Text("cacert"))
+	if err != nil {
+		return nil, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, Usagef("%s: no certificate in PEM", what)
+	}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }

@@ -41,7 +41,8 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	if err != nil {
 		return settingsFile{}, Usagef("%s: %w", name, withoutPath(err))
 	}
-	if data, err = withoutMark(name, data); err != nil {
+	data, err = withoutMark(name, data)
+	if err != nil {
 		return settingsFile{}, err
 	}
 	r := &settingsReader{name: name, data: data, known: known, values: map[string]setting{}}
@@ -53,21 +54,6 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 		return settingsFile{}, r.fail(r.dec.InputOffset(), "something follows the JSON object")
 	}
 	return settingsFile{name: name, dir: filepath.Dir(path), values: r.values}, nil
-}
-
-func inDir(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
-// withoutPath returns the reason of an error of package os.
-func withoutPath(err error) error {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err
-	}
-	return err
 }
 
 type settingsReader struct {

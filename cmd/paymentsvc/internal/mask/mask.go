@@ -2,10 +2,22 @@
 package mask
 
 import (
+	"bytes"
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+)
+
+var (
+	fieldNames = regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)` +
+		`(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
+	longNumbers = regexp.MustCompile(
+		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
+	usersOfAddresses   = regexp.MustCompile(`(https?://)[^/?#\s,]*@`)
+	queriesOfAddresses = regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`)
 )
 
 // Text replaces secrets, card numbers, destinations and the four open objects by placeholders, in JSON and in forms.
@@ -25,10 +37,9 @@ func Fields() []string {
 
 // maskFields replaces the values of [Fields].
 func maskFields(text string) string {
-	name := regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
 	var out strings.Builder
 	for {
-		at := name.FindStringSubmatchIndex(text)
+		at := fieldNames.FindStringSubmatchIndex(text)
 		if at == nil {
 			return out.String() + text
 		}
@@ -51,14 +62,16 @@ func valueEnd(text string) int {
 		case c == '\\':
 			i++
 		case c == '"':
-			if quoted = !quoted; !quoted && depth == 0 {
+			quoted = !quoted
+			if !quoted && depth == 0 {
 				return i + 1
 			}
 		case quoted:
 		case c == '{' || c == '[':
 			depth++
 		case c == '}' || c == ']':
-			if depth--; depth <= 0 {
+			depth--
+			if depth <= 0 {
 				return i + 1 + depth // the bracket around the field is not part of the value
 			}
 		case depth == 0 && strings.IndexByte("&,;|\r\n\t ", c) >= 0:
@@ -68,12 +81,58 @@ func valueEnd(text string) int {
 	return len(text)
 }
 
+// Body replaces each text and number in [Fields] of JSON, and reports whether there were any. All other bytes remain,
+// because a signature may cover them.
+func Body(body []byte) ([]byte, bool) {
+	if !json.Valid(body) { // valid JSON has limited nesting
+		return body, false
+	}
+	h := &hiding{dec: json.NewDecoder(bytes.NewReader(body)), body: body}
+	h.value("")
+	return append(h.out, body[h.kept:]...), h.kept > 0
+}
+
+// hiding copies valid JSON with placeholders.
+type hiding struct {
+	dec  *json.Decoder
+	body []byte
+	out  []byte
+	kept int // the copied length of body
+}
+
+// value copies one value. A placeholder replaces each text and number in it, unless the placeholder is "".
+func (h *hiding) value(placeholder string) {
+	start := int(h.dec.InputOffset())
+	switch token, _ := h.dec.Token(); token {
+	case json.Delim('{'), json.Delim('['):
+		for h.dec.More() {
+			inner := placeholder
+			if token == json.Delim('{') {
+				name, _ := h.dec.Token()
+				text, _ := name.(string)
+				text = strings.ToLower(text)
+				if inner == "" && slices.Contains(Fields(), text) {
+					inner = `"<` + strings.ReplaceAll(text, "_", " ") + `>"`
+				}
+			}
+			h.value(inner)
+		}
+		_, _ = h.dec.Token()
+	default:
+		if placeholder == "" {
+			return
+		}
+		start += len(h.body[start:]) - len(bytes.TrimLeft(h.body[start:], " \t\r\n:,"))
+		h.out = append(append(h.out, h.body[h.kept:start]...), placeholder...)
+		h.kept = int(h.dec.InputOffset())
+	}
+}
+
 // maskNumbers replaces each possible card number of 13 to 19 digits, also within longer numbers.
 func maskNumbers(text string) string {
-	numbers := regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
-	return numbers.ReplaceAllStringFunc(text, func(run string) string {
-		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' { // the digits of a UUID may pass the check by chance
-			return run
+	return longNumbers.ReplaceAllStringFunc(text, func(run string) string {
+		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' {
+			return run // the digits of a UUID may pass the check by chance
 		}
 		hidden := make([]bool, len(run))
 		for start := range run {
@@ -126,7 +185,8 @@ func isCardNumber(number string) bool {
 		}
 		digit := int(number[i] - '0')
 		if double {
-			if digit *= 2; digit > 9 {
+			digit *= 2
+			if digit > 9 {
 				digit -= 9
 			}
 		}
@@ -146,6 +206,6 @@ func Query(address string) string {
 
 // Addresses removes users and queries from the addresses in text, because they may contain a password or a token.
 func Addresses(text string) string {
-	text = regexp.MustCompile(`(https?://)[^/?#\s,]*@`).ReplaceAllString(text, "$1...@")
-	return regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`).ReplaceAllString(text, "$1...")
+	text = usersOfAddresses.ReplaceAllString(text, "$1...@")
+	return queriesOfAddresses.ReplaceAllString(text, "$1...")
 }

@@ -1,13 +1,18 @@
 package mock
 
 import (
+	"cmp"
+	"context"
 	"math"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // event is a scheduled settlement.
@@ -18,21 +23,19 @@ type event struct {
 	Notify  bool                  `json:"notify"`
 }
 
-// clock schedules settlements. With timestamps, signatures and Date headers have its time too.
+// clock schedules settlements. With timestamps, signatures and Date headers have its time too. Its lock may be held
+// during calls of the fake and the journal, but not the reverse.
 type clock struct {
-	due func(event)
+	epoch *epoch
 
 	mu         sync.Mutex
 	offset     time.Duration
 	frozen     *time.Time
 	timestamps bool
 	events     []event // the earliest first
-	running    []event // being applied; may not be in the books yet
 	timer      *time.Timer
 	closed     bool
 }
-
-func newClock(due func(event)) *clock { return &clock{due: due} }
 
 // now returns the time. The lock is held.
 func (c *clock) now() time.Time {
@@ -57,10 +60,6 @@ func (c *clock) schedule(after time.Duration, e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.At = c.now().Add(after)
-	c.insert(e)
-}
-
-func (c *clock) insert(e event) {
 	at := len(c.events)
 	for at > 0 && c.events[at-1].At.After(e.At) {
 		at--
@@ -80,28 +79,30 @@ func (c *clock) arm() {
 	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
 }
 
-// run applies the due settlements, and returns them.
-func (c *clock) run() (done []event) {
-	for {
-		c.mu.Lock()
-		if c.closed || len(c.events) == 0 || c.events[0].At.After(c.now()) {
-			c.arm()
-			c.mu.Unlock()
-			return done
-		}
+// run applies the due settlements in their order and returns them. Then it sends their notifications, so a slow
+// receiver delays no settlement. A settlement is always either scheduled or in the books.
+func (c *clock) run() []event {
+	_, before := c.epoch.fake.DeliveriesAfter(math.MaxInt)
+	done, unsent := []event{}, []paymentsvctest.Notification{}
+	c.mu.Lock()
+	for !c.closed && len(c.events) > 0 && !c.events[0].At.After(c.now()) {
 		e := c.events[0]
-		c.events, c.running = c.events[1:], append(c.running, e)
-		c.mu.Unlock()
-		c.due(e)
-		done = append(done, e)
-		c.mu.Lock()
-		c.running = slices.Delete(c.running, slices.Index(c.running, e), slices.Index(c.running, e)+1)
-		c.mu.Unlock()
+		c.events, done = c.events[1:], append(done, e)
+		n, _, err := c.epoch.moved(e.OrderID, c.epoch.settling(e.OrderID, e.Status, e.Notify))
+		if err == nil && n != nil { // the books may reject it
+			unsent = append(unsent, *n)
+		}
 	}
+	c.arm()
+	c.mu.Unlock()
+	if len(unsent) > 0 {
+		c.epoch.deliverAll(c.epoch.ctx, before, unsent...)
+	}
+	return done
 }
 
 // set moves the clock, and reports false for a time in the past or beyond the range of a duration. Call run next. The
-// timer is off until then, because a concurrent run would change the order of the settlements.
+// timer is off until then, because run must return all due settlements.
 func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,23 +129,11 @@ func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
 	return true
 }
 
-// state returns the settings of the clock and the scheduled settlements.
-func (c *clock) state() (now time.Time, frozen, timestamps bool, events []event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now(), c.frozen != nil, c.timestamps, slices.Concat(c.running, c.events)
-}
-
 func (c *clock) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	c.arm()
-}
-
-func getClock(c *call) (int, any, error) {
-	now, frozen, timestamps, events := c.clock.state()
-	return http.StatusOK, clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), []event{}}, nil
 }
 
 type clockAnswer struct {
@@ -155,44 +144,94 @@ type clockAnswer struct {
 	Due        []event   `json:"due"`
 }
 
-func putClock(c *call) (int, any, error) {
-	var in struct {
-		Now        *time.Time `json:"now"`
-		Frozen     *bool      `json:"frozen"`
-		Timestamps *bool      `json:"timestamps"`
-	}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+// answer returns the settings of the clock and the scheduled settlements.
+func (c *clock) answer(due []event) (int, any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	scheduled := append([]event{}, c.events...)
+	return http.StatusOK, clockAnswer{c.now().UTC(), c.frozen != nil, c.timestamps, scheduled, due}, nil
+}
+
+func getClock(c *call) (int, any, error) { return c.clock.answer([]event{}) }
+
+type clockIn struct {
+	Now        *time.Time `json:"now"`
+	Frozen     *bool      `json:"frozen"`
+	Timestamps *bool      `json:"timestamps"`
+}
+
+func putClock(c *call, in clockIn) (int, any, error) {
 	if !c.clock.set(in.Now, in.Frozen, in.Timestamps) {
 		return 0, nil, invalid("now", "now: the clock cannot go back, and not by more than 292 years forward")
 	}
-	return clockAfter(c)
+	return c.clock.answer(c.clock.run())
 }
 
-func postAdvance(c *call) (int, any, error) {
-	var in struct {
-		By string `json:"by"`
-	}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+type advanceIn struct {
+	By string `json:"by"`
+}
+
+func postAdvance(c *call, in advanceIn) (int, any, error) {
 	by, err := duration("by", in.By)
 	if err != nil {
 		return 0, nil, err
 	}
-	now, _, _, _ := c.clock.state()
-	to := now.Add(by)
+	c.clock.mu.Lock()
+	to := c.clock.now().Add(by)
+	c.clock.mu.Unlock()
 	if !c.clock.set(&to, nil, nil) {
 		return 0, nil, invalid("by", "by: the clock cannot go forward by more than 292 years")
 	}
-	return clockAfter(c)
+	return c.clock.answer(c.clock.run())
 }
 
-// clockAfter applies the due settlements, and returns them.
-func clockAfter(c *call) (int, any, error) {
-	due := c.clock.run()
-	now, frozen, timestamps, events := c.clock.state()
-	answer := clockAnswer{now.UTC(), frozen, timestamps, append([]event{}, events...), append([]event{}, due...)}
-	return http.StatusOK, answer, nil
+type resetIn struct {
+	What string `json:"what"`
+}
+
+func postReset(c *call, in resetIn) (int, any, error) {
+	number, cutOff := c.epoch.number, 0
+	var err error
+	switch in.What {
+	case "messages":
+		c.journal.forget()
+	case "faults":
+		c.clearFaults()
+	case "all", "":
+		number, cutOff, err = c.reset()
+	default:
+		err = invalid("what", "what: not all, messages or faults")
+	}
+	return http.StatusOK, struct {
+		Epoch  int `json:"epoch"`
+		CutOff int `json:"cut_off"`
+	}{number, cutOff}, err
+}
+
+type drainIn struct {
+	Timeout string `json:"timeout"`
+}
+
+func postDrain(c *call, in drainIn) (int, any, error) {
+	timeout, err := duration("timeout", cmp.Or(in.Timeout, "10s"))
+	if err != nil {
+		return 0, nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), timeout)
+	defer cancel()
+	if c.journal.idle(ctx) != nil {
+		return 0, nil, failure(http.StatusConflict, "in_flight", "", "%d messages are still in flight", c.journal.inFlight())
+	}
+	return http.StatusOK, struct{}{}, nil
+}
+
+func postStop(c *call, _ struct{}) (int, any, error) {
+	host, _, _ := net.SplitHostPort(c.r.RemoteAddr)
+	addr, err := netip.ParseAddr(host)
+	if err != nil || !addr.Unmap().IsLoopback() || c.opt.Stop == nil {
+		return 0, nil, failure(http.StatusForbidden, "not_loopback", "",
+			"only a program on the mock's own machine may stop it")
+	}
+	c.opt.Stop()
+	return http.StatusAccepted, struct{}{}, nil
 }

@@ -24,37 +24,41 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// maxControl bounds a body of the control API.
-const maxControl = 1 << 20
+const (
+	maxControl   = 1 << 20     // bytes of a request
+	writeTimeout = time.Minute // limits a response and a page
+)
 
 // route is an operation of the control API. handle returns the HTTP status and the value to encode as JSON.
 type route struct {
 	method, pattern string
-	main            bool // only in the main session
+	main            bool // rejected in other sessions
 	handle          func(*call) (int, any, error)
 }
 
 func routes() []route {
 	return []route{
-		{"GET", "/openapi.json", false, func(*call) (int, any, error) { return http.StatusOK, json.RawMessage(openAPI), nil }},
-		{"GET", "/service.yaml", false, func(*call) (int, any, error) { return http.StatusOK, rawText(testdata.OpenAPI), nil }},
+		{"GET", "/openapi.json", false,
+			func(*call) (int, any, error) { return http.StatusOK, json.RawMessage(openAPI), nil }},
+		{"GET", "/service.yaml", false,
+			func(*call) (int, any, error) { return http.StatusOK, rawText(testdata.OpenAPI), nil }},
 		{"GET", "/health", false, getHealth},
 		{"GET", "/settings", false, getSettings},
-		{"PATCH", "/settings", false, patchSettings},
+		{"PATCH", "/settings", false, with(patchSettings)},
 		{"GET", "/sessions", true, getSessions},
-		{"POST", "/sessions", true, postSession},
+		{"POST", "/sessions", true, with(postSession)},
 		{"DELETE", "/sessions/{name}", true, deleteSession},
 		{"GET", "/orders", false, getOrders},
-		{"POST", "/orders", false, postOrder},
+		{"POST", "/orders", false, with(postOrder)},
 		{"GET", "/orders/{id}", false, getOrder},
-		{"POST", "/orders/{id}/settle", false, postSettle},
-		{"POST", "/orders/{id}/refund", false, postRefund},
+		{"POST", "/orders/{id}/settle", false, with(postSettle)},
+		{"POST", "/orders/{id}/refund", false, with(postRefund)},
 		{"GET", "/notifications", false, getNotifications},
-		{"POST", "/notifications", false, postNotification},
+		{"POST", "/notifications", false, with(postNotification)},
 		{"POST", "/notifications/deliver", false, postDeliver},
-		{"POST", "/notifications/{id}/resend", false, postResend},
+		{"POST", "/notifications/{id}/resend", false, with(postResend)},
 		{"GET", "/faults", false, getFaults},
-		{"POST", "/faults", false, postFault},
+		{"POST", "/faults", false, with(postFault)},
 		{"DELETE", "/faults", false, deleteFaults},
 		{"GET", "/faults/{id}", false, withFault(http.StatusOK, func(*call, *fault) {})},
 		{"DELETE", "/faults/{id}", false, withFault(http.StatusNoContent, func(c *call, f *fault) { c.removeFault(f) })},
@@ -62,13 +66,24 @@ func routes() []route {
 		{"GET", "/messages", false, getMessages},
 		{"GET", "/messages/{id}", false, getMessage},
 		{"GET", "/messages/{id}/raw", false, getRaw},
-		{"POST", "/expect", false, postExpect},
+		{"POST", "/expect", false, with(postExpect)},
 		{"GET", "/clock", false, getClock},
-		{"PUT", "/clock", false, putClock},
-		{"POST", "/clock/advance", false, postAdvance},
-		{"POST", "/reset", false, postReset},
-		{"POST", "/drain", false, postDrain},
-		{"POST", "/stop", true, postStop},
+		{"PUT", "/clock", false, with(putClock)},
+		{"POST", "/clock/advance", false, with(postAdvance)},
+		{"POST", "/reset", false, with(postReset)},
+		{"POST", "/drain", false, with(postDrain)},
+		{"POST", "/stop", true, with(postStop)},
+	}
+}
+
+// with returns a handle that decodes the body for do.
+func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
+	return func(c *call) (int, any, error) {
+		var in In
+		if err := c.decode(&in); err != nil {
+			return 0, nil, err
+		}
+		return do(c, in)
 	}
 }
 
@@ -128,9 +143,15 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 		}
 		text = append([]byte(`{"v":1`+separator), text[1:]...)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	respond(w, status, "application/json", append(text, '\n'))
+}
+
+// respond writes a response. The deadline frees the memory of a response to a client that does not read it.
+func respond(w http.ResponseWriter, status int, contentType string, body []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails without a server
+	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client may have left
+	_, _ = w.Write(body) // the client may have left
 }
 
 // controlHandler checks the host and the origin of a request to the control API, and handles it.
@@ -194,8 +215,7 @@ func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
 	case err != nil:
 		writeError(w, err)
 	case isText:
-		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = w.Write(raw) // the client may have left
+		respond(w, status, "application/octet-stream", raw)
 	case status == http.StatusNoContent:
 		w.WriteHeader(status)
 	default:
@@ -206,7 +226,7 @@ func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
 // rawText is a response in another format than JSON.
 type rawText []byte
 
-// checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could belong to a foreign site, whose
+// checkHost accepts localhost, IP addresses and Options.Hosts. Another name could belong to a foreign site, and its
 // scripts would have the same origin.
 func (m *Mock) checkHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -221,7 +241,7 @@ func (m *Mock) checkHost(host string) error {
 		"the mock does not know this name of its own: start it with -hosts and the name")
 }
 
-// decode parses the body. An empty body changes nothing. It rejects unknown names, and accepts every Content-Type,
+// decode parses the body. An empty body has no values. It rejects unknown names, and accepts every Content-Type,
 // because the origin of the request is checked.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)

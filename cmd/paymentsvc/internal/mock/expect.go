@@ -2,6 +2,7 @@ package mock
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,17 +12,48 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// The claims of an expectation.
-const (
-	thatStarted    = "started"
-	thatMessages   = "messages"
-	thatDelivered  = "delivered"
-	thatFaultHits  = "fault_hits"
-	thatAllSigned  = "all_signed"
-	thatNone       = "none_rejected"
-	thatNoForgery  = "forgeries_refused"
-	longestHolding = 5 * time.Minute
-)
+const longestHolding = 5 * time.Minute
+
+// claim is a kind of expectation.
+type claim struct {
+	one, many string // the counted events
+	filters   []string
+	isError   bool                // counts errors, which must be 0
+	about     func(*message) bool // the messages without which an error count proves nothing
+	counts    func(*message) bool // the counted messages; nil for orders and hits
+}
+
+var claims = map[string]claim{
+	"started":    {one: "order started", many: "orders started", filters: orderFilters},
+	"fault_hits": {one: "hit of the fault", many: "hits of the fault"},
+	"messages": {
+		one: "message", many: "messages", filters: messageFilters,
+		counts: func(*message) bool { return true },
+	},
+	"delivered": {
+		one: "notification delivered", many: "notifications delivered", filters: messageFilters,
+		counts: func(m *message) bool { return m.Direction == out && !m.Forged && !m.Cut && m.Status/100 == 2 },
+	},
+	"forgeries_refused": {
+		one: "forgery accepted", many: "forgeries accepted", filters: messageFilters, isError: true,
+		about:  func(m *message) bool { return m.Forged && m.Status > 0 },
+		counts: func(m *message) bool { return m.Forged && m.Status/100 == 2 },
+	},
+	"all_signed": {
+		one: "request with a wrong signature", many: "requests with a wrong signature", isError: true,
+		filters: messageFilters,
+		about:   func(m *message) bool { return m.Direction == in && m.Signature != nil },
+		counts:  func(m *message) bool { return m.Direction == in && m.Signature != nil && !m.Signature.Valid },
+	},
+	"none_rejected": {
+		one: "request rejected", many: "requests rejected", filters: messageFilters, isError: true,
+		about: func(m *message) bool { return m.Direction == in },
+		counts: func(m *message) bool { // a status call by user_data lets a client learn that it started no order
+			return m.Rejection != nil && !m.Declined &&
+				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
+		},
+	},
+}
 
 // expectation is a claim and its time limits.
 type expectation struct {
@@ -34,6 +66,7 @@ type expectation struct {
 	Within   string `json:"within"`
 	HoldsFor string `json:"holds_for"`
 
+	claim
 	seen seen
 }
 
@@ -56,10 +89,9 @@ func (x *expectation) bounds() (least, most int, err error) {
 		}
 	}
 	switch {
-	case slices.Contains([]string{thatAllSigned, thatNone, thatNoForgery}, x.That):
-		if given > 0 {
-			return 0, 0, invalid("count", "count, at_least, at_most: %s counts what is wrong, which must be 0", x.That)
-		}
+	case x.isError && given > 0:
+		return 0, 0, invalid("count", "count, at_least, at_most: %s counts errors, which must be 0", x.That)
+	case x.isError:
 		return 0, 0, nil
 	case x.Count != nil && given > 1:
 		return 0, 0, invalid("count", "count: either count, or at_least and at_most")
@@ -81,65 +113,31 @@ func (x *expectation) bounds() (least, most int, err error) {
 type finding struct {
 	n          int
 	duplicates int  // rejected starts
-	hole       bool // an evicted message could change the result
+	gap        bool // an evicted message could change the result
 	untested   bool // the journal has no message for the claim
-}
-
-// messages returns two conditions: whether a claim concerns a message, and whether it counts the message. Both are
-// nil for claims about orders and hits.
-func (x *expectation) messages() (about, counts func(*message) bool, err error) {
-	about = func(*message) bool { return true }
-	switch x.That {
-	case thatStarted, thatFaultHits:
-		return nil, nil, nil
-	case thatMessages:
-		counts = about
-	case thatDelivered:
-		counts = func(m *message) bool { return m.Direction == out && !m.Forged && !m.Cut && m.Status/100 == 2 }
-	case thatNoForgery:
-		about = func(m *message) bool { return m.Forged && m.Status > 0 }
-		counts = func(m *message) bool { return m.Forged && m.Status/100 == 2 }
-	case thatAllSigned:
-		about = func(m *message) bool { return m.Direction == in && m.Signature != nil }
-		counts = func(m *message) bool { return about(m) && !m.Signature.Valid }
-	case thatNone:
-		about = func(m *message) bool { return m.Direction == in }
-		counts = func(m *message) bool { // a status call by user_data lets a client learn that it started no order
-			return m.Rejection != nil && !m.Declined &&
-				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
-		}
-	default:
-		return nil, nil, invalid("that",
-			"that: not one of started, messages, delivered, fault_hits, all_signed, none_rejected and forgeries_refused")
-	}
-	return about, counts, nil
 }
 
 // actual counts the orders, messages or hits of a claim.
 func (e *epoch) actual(x *expectation) (found finding, err error) {
 	switch x.That {
-	case thatStarted:
+	case "started":
 		return e.starts(x), nil
-	case thatFaultHits:
+	case "fault_hits":
 		rule, err := e.faultByID(x.FaultID)
 		if err != nil {
 			return found, invalid("fault_id", "fault_id: there is no such fault")
 		}
 		return finding{n: rule.rule.Hits()}, nil
 	}
-	about, counts, err := x.messages()
-	if err != nil {
-		return found, err
-	}
-	found.untested = slices.Contains([]string{thatNoForgery, thatAllSigned, thatNone}, x.That)
-	_, hole := e.journal.each(&x.filter, func(m *message) bool {
-		if counts(m) {
+	found.untested = x.isError
+	_, gap := e.journal.each(&x.filter, func(m *message) bool {
+		if x.counts(m) {
 			found.n++
 		}
-		found.untested = found.untested && !about(m)
+		found.untested = found.untested && !x.about(m)
 		return true
 	})
-	found.hole = hole > x.After
+	found.gap = gap > x.After
 	return found, nil
 }
 
@@ -159,7 +157,7 @@ func (e *epoch) starts(x *expectation) (found finding) {
 		return finding{n: x.seen.orders}
 	}
 	list, all := e.fake.RejectedAfter(x.seen.rejection)
-	found.hole = len(list) < all-x.seen.rejection
+	found.gap = len(list) < all-x.seen.rejection
 	x.seen.rejection = all
 	for _, r := range list {
 		if x.duplicates(r) {
@@ -179,13 +177,14 @@ func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
 
 // met reports whether the claim holds. Evicted messages can only increase the count.
 func (found finding) met(least, most int) bool {
-	certain := most == unbounded || !found.hole && found.duplicates == 0
+	certain := most == unbounded || !found.gap && found.duplicates == 0
 	return found.n >= least && found.n <= most && !found.untested && certain
 }
 
 // line describes a message and its errors.
 func (m *message) line() string {
-	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint, m.Fields.UserData, m.Status, m.State)
+	line := fmt.Sprintf("message %d: %s %s for user_data %q, HTTP %d, %s", m.Seq, m.Direction, m.Endpoint,
+		m.Fields.UserData, m.Status, m.State)
 	if m.Rejection != nil {
 		line += fmt.Sprintf(": rejected, %s: %s", m.Rejection.Problem, m.Rejection.Message)
 	}
@@ -200,10 +199,11 @@ type expectAnswer struct {
 	Actual int `json:"actual"`
 }
 
-func postExpect(c *call) (int, any, error) {
-	var x expectation
-	if err := c.decode(&x); err != nil {
-		return 0, nil, err
+func postExpect(c *call, x expectation) (int, any, error) {
+	var known bool
+	x.claim, known = claims[x.That]
+	if !known {
+		return 0, nil, invalid("that", "that: not one of %s", strings.Join(slices.Sorted(maps.Keys(claims)), ", "))
 	}
 	within, err := duration("within", x.Within)
 	if err != nil {
@@ -220,19 +220,14 @@ func postExpect(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	filters := map[string][]string{thatStarted: orderFilters(), thatFaultHits: nil}
-	allowed, special := filters[x.That]
-	if !special {
-		allowed = messageFilters()
-	}
-	if err := c.only(&x.filter, allowed...); err != nil {
+	if err := c.only(&x.filter, x.filters...); err != nil {
 		return 0, nil, err
 	}
 	if _, err := c.actual(&x); err != nil {
 		return 0, nil, err
 	}
 	about := &x.filter
-	if x.That == thatFaultHits {
+	if x.That == "fault_hits" {
 		about = &filter{}
 	}
 	met := func() bool {
@@ -249,7 +244,7 @@ func postExpect(c *call) (int, any, error) {
 		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock was reset meanwhile")
 	case ok:
 		return http.StatusOK, expectAnswer{found.n}, nil
-	case found.hole && found.n <= most:
+	case found.gap && found.n <= most:
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
 			"messages that could matter are not in the journal any more: give after, or a larger -journal")
 	}
@@ -271,14 +266,9 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	if x.UserData != nil {
 		about = fmt.Sprintf(" for user_data %q", *x.UserData)
 	}
-	what := map[string]string{
-		thatStarted: "orders started", thatMessages: "messages", thatDelivered: "notifications delivered",
-		thatFaultHits: "hits of the fault",
-		thatAllSigned: "requests with a wrong signature", thatNone: "requests rejected", thatNoForgery: "forgeries accepted",
-	}[x.That]
+	what := x.many
 	if found.n == 1 {
-		what = strings.NewReplacer("orders", "order", "messages", "message", "notifications", "notification", "hits", "hit",
-			"requests", "request", "forgeries", "forgery").Replace(what)
+		what = x.one
 	}
 	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", found.n, what, about, want)
 	switch {
@@ -289,34 +279,36 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	}
 	f.apiError.Error.Message = mask.Text(f.apiError.Error.Message)
 	f.Actual = &found.n
-	for _, near := range e.nearest(x, found.n > most) {
+	for _, near := range e.nearest(x, found, found.n > most) {
 		f.Nearest = append(f.Nearest, mask.Text(near))
 	}
 	return f
 }
 
 // nearest describes the last three orders or messages, either counted or not counted by the claim.
-func (e *epoch) nearest(x *expectation, counted bool) (lines []string) {
+func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []string) {
 	const few = 3
-	if x.That == thatStarted {
-		orders, _ := e.newestOrders(0, few, func(o *paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
-		for _, o := range slices.Backward(orders) {
-			lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
+	if x.counts != nil {
+		match := func(m *message) bool { return (x.fitsMessage(m) && x.counts(m)) == counted }
+		messages, _, _ := e.journal.newest(0, few, match)
+		for _, m := range slices.Backward(messages) {
+			lines = append(lines, m.line())
 		}
+		return lines
+	}
+	if x.That != "started" {
+		return nil
+	}
+	orders, _ := e.newestOrders(0, few, func(o *paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
+	for _, o := range slices.Backward(orders) {
+		lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
+	}
+	if found.duplicates > 0 {
 		for _, r := range e.fake.Rejected() {
-			if x.OrderID == "" && x.After == 0 && x.duplicates(r) {
+			if x.duplicates(r) {
 				lines = append(lines, r.String())
 			}
 		}
-		return lines[max(len(lines)-few, 0):]
 	}
-	_, counts, err := x.messages()
-	if err != nil || counts == nil {
-		return nil
-	}
-	messages, _, _ := e.journal.newest(0, few, func(m *message) bool { return (x.fitsMessage(m) && counts(m)) == counted })
-	for _, m := range slices.Backward(messages) {
-		lines = append(lines, m.line())
-	}
-	return lines
+	return lines[max(len(lines)-few, 0):]
 }

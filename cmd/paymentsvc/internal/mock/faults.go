@@ -1,7 +1,6 @@
 package mock
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -90,8 +89,11 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 		return nil, err
 	}
 	n := max(given.N, 1)
-	switch cmp.Or(given.Which, "every") {
-	case "every":
+	switch given.Which {
+	case "every", "":
+		if given.N > 0 {
+			return nil, invalid("n", "n: only for first and nth")
+		}
 		f.which = paymentsvctest.Every()
 	case "first":
 		f.which = paymentsvctest.First(n)
@@ -100,8 +102,8 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 	default:
 		return nil, invalid("which", "which: not every, first or nth")
 	}
-	if given.N < 0 || given.N > 0 && f.which.String() == paymentsvctest.Every().String() {
-		return nil, invalid("n", "n: a number from 1 on, for first and nth")
+	if given.N < 0 {
+		return nil, invalid("n", "n: not a number from 1 on")
 	}
 	e.mu.Lock()
 	e.faultCount++
@@ -217,11 +219,7 @@ func getFaults(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"faults": list}, nil
 }
 
-func postFault(c *call) (int, any, error) {
-	var given faultIn
-	if err := c.decode(&given); err != nil {
-		return 0, nil, err
-	}
+func postFault(c *call, given faultIn) (int, any, error) {
 	f, err := c.addFault(given)
 	if err != nil {
 		return 0, nil, err

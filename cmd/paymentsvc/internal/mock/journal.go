@@ -58,10 +58,20 @@ type fields struct {
 	Event, StatusDescription string
 }
 
+// indexKey is an identifier of messages.
+type indexKey struct {
+	isOrderID bool
+	text      string
+}
+
+func (f fields) keys() [2]indexKey { return [2]indexKey{{false, f.UserData}, {true, f.OrderID}} }
+
 // size estimates the memory of a message, including its entries in the journal.
 func (m *message) size() int64 {
 	const overhead = 1024
-	return int64(overhead + len(m.Body) + len(m.Answered) + headerSize(m.Header) + headerSize(m.Answer) + len(m.Target))
+	texts := len(m.Target) + len(m.Fields.UserData) + len(m.Fields.OrderID) + len(m.Fields.Event) +
+		len(m.Fields.StatusDescription)
+	return int64(overhead + len(m.Body) + len(m.Answered) + headerSize(m.Header) + headerSize(m.Answer) + texts)
 }
 
 func headerSize(h http.Header) (size int) {
@@ -122,27 +132,24 @@ type journal struct {
 	bytes  atomic.Int64 // size of the finished messages, changed under the lock
 	done   chan struct{}
 
-	mu         sync.Mutex
-	base       int        // messages[0] has the next number
-	messages   []*message // nil if evicted
-	oldest     int        // the index of the first message to evict
-	byUserData map[string][]*message
-	byOrderID  map[string][]*message
-	kept       int // the number of messages in memory
-	evicted    int
-	hole       int // the number of the last evicted message
-	flight     int
-	waiters    waiters
-	nextCheck  time.Time // when a waiter may check its claim
-	closed     bool
+	mu        sync.Mutex
+	base      int        // messages[0] has the next number
+	messages  []*message // nil if evicted
+	oldest    int        // the index of the first message to evict
+	index     map[indexKey][]*message
+	evicted   int
+	gap       int // the number of the last evicted message
+	flight    int
+	waiters   waiters
+	nextCheck time.Time // when a waiter may check its claim
+	closed    bool
 }
 
 // newJournal returns a journal with numbers after last.
 func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
 	j := &journal{
 		budget: b, log: log, done: make(chan struct{}), base: last,
-		byUserData: map[string][]*message{}, byOrderID: map[string][]*message{},
-		waiters: waiters{},
+		index: map[indexKey][]*message{}, waiters: waiters{},
 	}
 	b.add(j)
 	return j
@@ -167,10 +174,8 @@ func (j *journal) arrive(m message) *message {
 	defer j.mu.Unlock()
 	j.messages = append(j.messages, &m)
 	m.Seq, m.At, m.State = j.base+len(j.messages), time.Now(), inFlight
-	j.kept++
 	j.flight++
-	j.index(&m, fields{})
-	j.notice(&m)
+	j.changed(&m, fields{})
 	return &m
 }
 
@@ -180,30 +185,32 @@ func (j *journal) update(m *message, change func(*message)) {
 	defer j.mu.Unlock()
 	before := m.Fields
 	change(m)
-	j.index(m, before)
-	j.notice(m)
+	j.changed(m, before)
 }
 
-// index enters the message by its identifiers. The lock is held.
-func (j *journal) index(m *message, before fields) {
-	if m.Fields.UserData != before.UserData {
-		j.byUserData[m.Fields.UserData] = append(j.byUserData[m.Fields.UserData], m)
+// changed enters the message by its identifiers and wakes the waiters that it concerns. The lock is held.
+func (j *journal) changed(m *message, before fields) {
+	was := before.keys()
+	for i, key := range m.Fields.keys() {
+		if key != was[i] {
+			j.index[key] = append(j.index[key], m)
+		}
 	}
-	if m.Fields.OrderID != before.OrderID {
-		j.byOrderID[m.Fields.OrderID] = append(j.byOrderID[m.Fields.OrderID], m)
-	}
+	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 }
 
-func unindex(index map[string][]*message, key string, m *message) {
-	list := index[key]
-	switch at := slices.Index(list, m); {
-	case at < 0:
-	case len(list) == 1:
-		delete(index, key)
-	case at == 0:
-		index[key] = list[1:]
-	default:
-		index[key] = slices.Delete(list, at, at+1)
+// unindex removes an evicted message, which is usually the first of its list.
+func (j *journal) unindex(m *message) {
+	for _, key := range m.Fields.keys() {
+		list := j.index[key]
+		switch at := slices.Index(list, m); {
+		case at == 0 && len(list) == 1:
+			delete(j.index, key)
+		case at == 0:
+			j.index[key] = list[1:]
+		case at > 0:
+			j.index[key] = slices.Delete(list, at, at+1)
+		}
 	}
 }
 
@@ -212,7 +219,6 @@ func (j *journal) finish(m *message, change func(*message)) {
 	j.mu.Lock()
 	before := m.Fields
 	change(m)
-	j.index(m, before)
 	m.Took = time.Since(m.At)
 	j.flight--
 	if !j.closed {
@@ -221,7 +227,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.budget.total.Add(size)
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
-	j.notice(m)
+	j.changed(m, before)
 	var line message
 	if j.log != nil {
 		line = *m
@@ -247,11 +253,9 @@ func (j *journal) evict(bytes int64) (removed bool) {
 		size := m.size()
 		j.bytes.Add(-size)
 		j.budget.total.Add(-size)
-		unindex(j.byUserData, m.Fields.UserData, m)
-		unindex(j.byOrderID, m.Fields.OrderID, m)
+		j.unindex(m)
 		j.messages[j.oldest] = nil
-		j.kept--
-		j.evicted, j.hole, removed = j.evicted+1, max(j.hole, m.Seq), true
+		j.evicted, j.gap, removed = j.evicted+1, max(j.gap, m.Seq), true
 	}
 	if j.oldest > len(j.messages)/2 {
 		if first := slices.IndexFunc(j.messages, func(m *message) bool { return m != nil }); first > 0 {
@@ -280,24 +284,24 @@ func (j *journal) close() {
 	j.budget.total.Add(-j.bytes.Swap(0))
 }
 
-// each calls visit with each matching message, until visit returns false. It returns the number of evicted messages and the
-// number of the last evicted message. visit must not use the journal.
-func (j *journal) each(f *filter, visit func(*message) bool) (evicted, hole int) {
+// each calls visit with each matching message, until visit returns false. It returns the number of evicted messages and
+// the number of the last evicted message. visit must not use the journal.
+func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	list := j.messages[min(max(f.After-j.base, 0), len(j.messages)):]
 	switch {
 	case f.UserData != nil && *f.UserData != "":
-		list = j.byUserData[*f.UserData]
+		list = j.index[indexKey{false, *f.UserData}]
 	case f.OrderID != "":
-		list = j.byOrderID[f.OrderID]
+		list = j.index[indexKey{true, f.OrderID}]
 	}
 	for _, m := range list {
 		if m != nil && f.fitsMessage(m) && !visit(m) {
 			break
 		}
 	}
-	return j.evicted, j.hole
+	return j.evicted, j.gap
 }
 
 // list returns the first messages that fit, and the number of evicted messages.
@@ -319,7 +323,8 @@ func (j *journal) newest(skip, limit int, match func(*message) bool) (list []mes
 		if m == nil || !match(m) {
 			continue
 		}
-		if matches++; matches > skip && len(list) < limit {
+		matches++
+		if matches > skip && len(list) < limit {
 			list = append(list, *m)
 		}
 	}

@@ -3,7 +3,6 @@
 package mock
 
 import (
-	"bytes"
 	"crypto/subtle"
 	"fmt"
 	"io"
@@ -22,14 +21,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// BenchmarkLoad compares the mock server with a bare handler that verifies a signature, in alternating turns. ratio is the
-// requests per processor second, divided by those of the bare handler. The processor time includes the client's.
+// BenchmarkLoad compares the mock server with a bare handler that verifies a signature, in alternating turns. ratio is
+// the requests per processor second, divided by those of the bare handler. The processor time includes the client's.
 //
 //	go test -run '^$' -bench Load -benchtime 20000x ./cmd/paymentsvc/internal/mock
 func BenchmarkLoad(b *testing.B) {
 	for _, orders := range []int{2_000, 200_000} {
 		for _, expectations := range []string{"", `"user_data":"never"`, `"at_least":1000000`} {
-			b.Run(fmt.Sprintf("orders=%d/expect=%s", orders, expectations), func(b *testing.B) { benchmarkLoad(b, orders, expectations) })
+			b.Run(fmt.Sprintf("orders=%d/expect=%s", orders, expectations),
+				func(b *testing.B) { benchmarkLoad(b, orders, expectations) })
 		}
 	}
 }
@@ -62,7 +62,7 @@ func benchmarkLoad(b *testing.B, orders int, expectation string) {
 	var spent [2]time.Duration
 	const turn = 500
 	for n := -turn; n < b.N; n += turn {
-		if n == 0 { // before that, the expectations count the existing orders
+		if n == 0 { // the expectations have counted the existing orders
 			spent = [2]time.Duration{}
 			b.ResetTimer()
 		}
@@ -103,19 +103,6 @@ func bareHandler(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"order_id":"`+first+`","status":1,"status_code":10,"redirect_url":"http://127.0.0.1/pay"}`)
-}
-
-func startRequest(tb testing.TB, address, userData string) *http.Request {
-	body := []byte(`{"partner_id":1,"project_id":2,"amount":10.50,"user_data":"` + userData + `"}`)
-	r, err := http.NewRequest(http.MethodPost, address+"/init_payment/card", bytes.NewReader(body))
-	require.NoError(tb, err)
-	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Timestamp", timestamp)
-	made, err := scheme().Signature(secret, &paymentsvc.Message{Timestamp: timestamp, Body: body})
-	require.NoError(tb, err)
-	r.Header.Set("Signature", made)
-	return r
 }
 
 // processorTime returns the processor time of the process.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -139,10 +140,28 @@ func masked(body []byte) []byte {
 	return []byte(mask.Text(string(append(out, body[kept:]...))))
 }
 
+// limitOf returns the query's limit, 100 by default.
+func limitOf(r *http.Request) (int, error) {
+	text := cmp.Or(r.URL.Query().Get("limit"), "100")
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > 1000 {
+		return 0, failure(http.StatusBadRequest, "type", "limit", "limit: not a number from 1 to 1000")
+	}
+	return limit, nil
+}
+
+// cut returns the first entries, and the number of the last of them if the list has more.
+func cut[T any](list []T, limit int, number func(T) int) (first []T, next int) {
+	if len(list) <= limit {
+		return append([]T{}, list...), 0
+	}
+	return list[:limit], number(list[limit-1])
+}
+
 func getMessages(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit", "wait")
 	limit, limitErr := limitOf(c.r)
-	if err := cmp.Or(err, c.only(&f, messageFilters()...), limitErr); err != nil {
+	if err := cmp.Or(err, c.only(&f, messageFilters...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	wait, err := duration("wait", c.r.URL.Query().Get("wait"))

@@ -25,7 +25,7 @@ import (
 
 // Options configure a [Mock]. PartnerID, Projects, Scheme and Origin are required.
 type Options struct {
-	// PartnerID and the fields until ErrorMessage are those of [paymentsvctest.Config].
+	// PartnerID and the fields until ErrorMessage are documented in [paymentsvctest.Config].
 	PartnerID               int64
 	Projects                []paymentsvctest.Project
 	Scheme                  paymentsvc.Scheme
@@ -35,7 +35,7 @@ type Options struct {
 	ErrorCode, ErrorMessage string
 	// ErrorFormat is one of [ErrorFormats]; "" means "fields".
 	ErrorFormat string
-	// SchemeText is the text form of Scheme, for the settings.
+	// SchemeText is the text form of Scheme in the settings.
 	SchemeText string
 	// Notify is the address of the receiver. The default, "", sends no notifications.
 	Notify string
@@ -75,7 +75,7 @@ type Mock struct {
 	main    *session
 	control http.Handler
 	pages   http.Handler
-	client  *http.Transport // of notifications
+	client  *http.Transport // sends notifications
 	budget  *budget
 
 	mu       sync.Mutex
@@ -96,11 +96,12 @@ func New(opt Options) (*Mock, error) {
 	m.client.Protocols.SetUnencryptedHTTP2(opt.HTTP2)
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
-			return nil, fmt.Errorf("the base path cannot be %s, which is the mock's own", own)
+			return nil, fmt.Errorf("the base path cannot be %s, which is the mock server's own", own)
 		}
 	}
 	var err error
-	if m.main, err = m.newSession("", opt); err != nil {
+	m.main, err = m.newSession("", opt)
+	if err != nil {
 		return nil, err
 	}
 	m.control, m.pages = m.controlHandler(), m.pagesHandler()
@@ -219,13 +220,15 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 		s.prefix = "/s/" + name
 	}
 	var err error
-	if s.script, err = parseScript(opt.Script); err != nil {
+	s.script, err = parseScript(opt.Script)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkReceiver(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
 	}
-	if s.to.own, err = parseReceivers(opt.Receivers); err != nil {
+	s.to.own, err = parseReceivers(opt.Receivers)
+	if err != nil {
 		return nil, err
 	}
 	s.epoch, err = s.newEpoch(0, 0)
@@ -238,12 +241,13 @@ func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 	e := &epoch{session: s, number: s.number}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	e.journal = newJournal(s.mock.budget, lastMessage, s.opt.Logf)
-	e.clock = newClock(e.fallDue)
+	e.clock = &clock{epoch: e}
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
 		BasePath: s.prefix + s.opt.BasePath, Pages: s.opt.Origin + s.prefix + "/pay/", Now: e.clock.stamp,
 		Tolerance: s.opt.Tolerance, Repeated: s.opt.Repeated, ErrorCode: s.opt.ErrorCode, ErrorMessage: s.opt.ErrorMessage,
-		SchemeText: s.opt.SchemeText, ExplainSignatures: true, Check: e.declined, OnStart: e.started, OnChecked: e.checked,
+		SchemeText: s.opt.SchemeText, ExplainSignatures: true, Format: s.opt.format, Check: e.declined,
+		OnStart: e.started, OnChecked: e.checked,
 	})
 	if err != nil {
 		e.journal.close()
@@ -260,8 +264,8 @@ func (s *session) current() *epoch {
 	return s.epoch
 }
 
-// reset replaces the epoch by an empty one. It returns the new epoch's number and the number of messages that it cut off.
-// After an error the session is closed.
+// reset replaces the epoch by an empty one. It returns the new epoch's number and the number of messages that it cut
+// off. After an error the session is closed.
 func (s *session) reset() (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +309,7 @@ func (s *session) settings() (to receivers, script []scripted) {
 	return s.to, s.script
 }
 
-// change sets the settings that are not nil.
+// change sets the settings unless they are nil.
 func (s *session) change(notify *string, own []receiver, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

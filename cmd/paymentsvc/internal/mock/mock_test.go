@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -9,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +40,7 @@ func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
 }
 
-// running is a mock at an address, and a client of its main session.
+// running is a mock server at an address, and a client of its main session.
 type running struct {
 	t    *testing.T
 	mock *Mock
@@ -46,12 +49,13 @@ type running struct {
 	http http.Client
 }
 
-// start starts a mock until the test ends.
+// start starts a mock server until the test ends.
 func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	opt := Options{
-		PartnerID: 1, Projects: []paymentsvctest.Project{{ID: 2, Secret: secret, OldSecret: "old"}, {ID: 3, Secret: "another"}},
+		PartnerID: 1, Projects: []paymentsvctest.Project{{ID: 2, Secret: secret, OldSecret: "old"},
+			{ID: 3, Secret: "another"}},
 		Scheme: scheme(), SchemeText: `hex(timestamp "." body)`, ErrorCode: "error_code", ErrorMessage: "error_message",
 		Origin: "http://" + server.Listener.Addr().String(), Repeated: paymentsvctest.NewOrder,
 	}
@@ -74,10 +78,12 @@ func start(t *testing.T, change func(*Options)) *running {
 
 func (r *running) client(base string, project int64, key paymentsvc.Secret) *paymentsvc.Client {
 	r.t.Helper()
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key, SecretEndsInLineBreak: strings.HasSuffix(string(key), "\n")})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key,
+		SecretEndsInLineBreak: strings.HasSuffix(string(key), "\n")})
 	require.NoError(r.t, err)
 	client, err := paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: base, PartnerID: 1, ProjectID: project, Signer: signer, DecodeError: paymentsvc.ErrorFields("error_code", "error_message"),
+		BaseURL: base, PartnerID: 1, ProjectID: project, Signer: signer, DecodeError: paymentsvc.ErrorFields("error_code",
+			"error_message"),
 	})
 	require.NoError(r.t, err)
 	r.t.Cleanup(client.CloseIdleConnections)
@@ -97,7 +103,7 @@ func (r *running) pay(userData string) *paymentsvc.InitPaymentResponse {
 	return resp
 }
 
-// said is the message of the service's error.
+// said returns the message of a service error.
 func said(err error) string {
 	if e, ok := errors.AsType[*paymentsvc.ServiceError](err); ok {
 		return e.Message
@@ -105,7 +111,7 @@ func said(err error) string {
 	return "no service error"
 }
 
-// do makes a request to any path, and returns the status and the body.
+// do makes a request and returns the response and its body.
 func (r *running) do(method, path, body string, headers ...string) (*http.Response, string) {
 	r.t.Helper()
 	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
@@ -127,7 +133,7 @@ func (r *running) do(method, path, body string, headers ...string) (*http.Respon
 	return resp, string(text)
 }
 
-// ask calls the control API of the main session, and returns the answer, which must have the status.
+// ask calls the control API of the main session, checks the status, and returns the response.
 func (r *running) ask(status int, method, path, body string) map[string]any {
 	r.t.Helper()
 	return r.askAt("", status, method, path, body)
@@ -146,7 +152,7 @@ func (r *running) askAt(prefix string, status int, method, path, body string) ma
 	return answer
 }
 
-// expect returns the text of the error, "" if the expectation is met.
+// expect returns the text of the error, or "" for a met expectation.
 func (r *running) expect(body string) string {
 	r.t.Helper()
 	resp, text := r.do("POST", "/_mock/expect", body)
@@ -158,7 +164,7 @@ func (r *running) expect(body string) string {
 	return e.Error.Code + ": " + e.Error.Message
 }
 
-// inbox receives notifications, and keeps what each was.
+// inbox receives notifications and records each.
 type inbox struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -167,7 +173,8 @@ type inbox struct {
 
 func receive(t *testing.T) *inbox {
 	t.Helper()
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute})
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{Scheme: scheme(), Secrets: []paymentsvc.Secret{secret},
+		Tolerance: time.Minute})
 	require.NoError(t, err)
 	b := &inbox{}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -202,10 +209,12 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	require.Equal(t, "SUCCESS", answer["order"].(map[string]any)["status"])
 	require.Equal(t, true, answer["deliveries"].([]any)[0].(map[string]any)["accepted"])
 	r.ask(200, "POST", "/orders/"+first+"/refund", `{"amount":"2"}`)
-	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 2"}, box.taken())
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 2"},
+		box.taken())
 	r.ask(409, "POST", "/orders/"+first+"/settle", `{"status":"FAILURE"}`)
 	r.ask(409, "POST", "/orders/"+first+"/refund", `{"amount":"9"}`)
-	require.Equal(t, "10.50", r.ask(200, "GET", "/orders?user_data=order-1&kind=payment&project_id=2", "")["orders"].([]any)[0].(map[string]any)["amount"])
+	require.Equal(t, "10.50", r.ask(200, "GET", "/orders?user_data=order-1&kind=payment&project_id=2",
+		"")["orders"].([]any)[0].(map[string]any)["amount"])
 	require.Empty(t, r.ask(200, "GET", "/orders?status=PENDING", "")["orders"])
 	require.NotContains(t, fmt.Sprint(r.ask(200, "GET", "/settings", ""), r.ask(200, "GET", "/messages", "")), "tok-7")
 
@@ -214,17 +223,19 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	r.ask(200, "POST", "/notifications/deliver", "")
 	require.Empty(t, box.taken(), "nobody was to be told")
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":["forged","repeated 1"]}`)
-	require.Equal(t, []string{"rejected", "payment.status_changed FAILURE of 10.50", "payment.status_changed FAILURE of 10.50"}, box.taken())
+	require.Equal(t, []string{"rejected", "payment.status_changed FAILURE of 10.50",
+		"payment.status_changed FAILURE of 10.50"}, box.taken())
 	r.ask(200, "POST", "/notifications", `{"body":"{\"event\":\"x\"}"}`)
 	require.Equal(t, []string{"rejected"}, box.taken(), "signed, but no notification")
-	require.Equal(t, "o-9", r.ask(201, "POST", "/orders", `{"order_id":"o-9","amount":"5.00","user_data":"seeded","status":"SUCCESS"}`)["order"].(map[string]any)["order_id"])
+	require.Equal(t, "o-9", r.ask(201, "POST", "/orders",
+		`{"order_id":"o-9","amount":"5.00","user_data":"seeded","status":"SUCCESS"}`)["order"].(map[string]any)["order_id"])
 	r.ask(409, "POST", "/orders", `{"order_id":"o-9","amount":"5.00"}`)
 	balance, err := r.GetBalance(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "13.50", balance.PayoutBalance.String(), "a seeded order counts")
 }
 
-func TestReceiversOfProjectsAndEvents(t *testing.T) {
+func TestReceiversReceiveTheirProjectsAndEvents(t *testing.T) {
 	main, other, refunds := receive(t), receive(t), receive(t)
 	r := start(t, func(o *Options) {
 		o.Notify, o.Projects[1].Secret = main.URL, secret
@@ -272,8 +283,8 @@ func TestControlAnswersAfterTheNotification(t *testing.T) {
 	r := start(t, func(o *Options) { o.Notify = slow.URL })
 	r.pay("order-1")
 	e := r.mock.main.current()
-	answer, err := e.notified(t.Context(), first, func() (paymentsvctest.Notification, error) {
-		n, err := e.fake.Settle(first, paymentsvc.StatusSuccess)
+	answer, err := e.notified(t.Context(), first, func() (*paymentsvctest.Notification, error) {
+		n, err := e.settling(first, paymentsvc.StatusSuccess, true)()
 		go e.deliver(context.Background()) // another call takes it out of the outbox
 		<-arrived
 		time.AfterFunc(20*time.Millisecond, func() { close(release) })
@@ -284,12 +295,13 @@ func TestControlAnswersAfterTheNotification(t *testing.T) {
 	require.True(t, answer.Deliveries[0].Accepted)
 }
 
-func TestControlResendsMessages(t *testing.T) {
+func TestResendSendsANewOrTheOriginalSignature(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.pay("order-1")
 	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	body := `{\"event\":\"payment.status_changed\",\"order_id\":\"o\",\"status\":1,\"status_description\":\"PENDING\",\"status_code\":1,\"amount\":1.0}`
+	body := strings.ReplaceAll(`{"event":"payment.status_changed","order_id":"o","status":1,`+
+		`"status_description":"PENDING","status_code":1,"amount":1.0}`, `"`, `\"`)
 	seq := r.ask(200, "POST", "/notifications", `{"body":"`+body+`","timestamp":"`+hour+`"}`)["messages"].([]any)[0]
 	require.Equal(t, []string{"rejected"}, box.taken(), "too old")
 	r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), `{"sign":"as_sent"}`)
@@ -302,7 +314,7 @@ func TestControlResendsMessages(t *testing.T) {
 	require.Contains(t, fmt.Sprint(answer["deliveries"]), "no such project")
 }
 
-func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
+func TestBudgetEvictsFromTheLargestJournal(t *testing.T) {
 	b := newBudget(10_000)
 	small, large := newJournal(b, 0, nil), newJournal(b, 0, nil)
 	add := func(j *journal, bytes int) {
@@ -313,33 +325,86 @@ func TestBudgetTakesFromTheLargestJournal(t *testing.T) {
 		add(large, 1000)
 	}
 	add(small, 0)
-	require.Equal(t, 2, small.kept)
+	long := message{Fields: fields{UserData: strings.Repeat("x", 1000)}}
+	require.Equal(t, int64(1000), long.size()-(&message{}).size(), "a user_data fills memory too")
+	kept, evicted := small.list(&filter{}, 10)
+	require.Equal(t, []int{2, 0}, []int{len(kept), evicted})
 	require.LessOrEqual(t, b.total.Load(), b.bound)
 	small.close()
 	large.close()
 	require.Zero(t, b.total.Load())
 }
 
-func TestBodiesAreReadUpToTheLimit(t *testing.T) {
-	endless := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", 2*maxBody)))
-	body, err := readBody(endless)
+func TestSettlementIsScheduledOrInTheBooks(t *testing.T) {
+	r := start(t, func(o *Options) { o.Script = []string{"amount=*: SUCCESS after 1ms"} })
+	for range 50 {
+		id := r.pay("order-1").OrderID
+		for scheduled := true; scheduled; {
+			scheduled = len(r.ask(200, "GET", "/clock", "")["scheduled"].([]any)) > 0
+			status := r.ask(200, "GET", "/orders/"+id, "")["order"].(map[string]any)["status"]
+			require.True(t, scheduled || status == "SUCCESS")
+		}
+	}
+}
+
+func TestSlowReceiverDelaysNoSettlement(t *testing.T) {
+	release := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer slow.Close()
+	r := start(t, func(o *Options) { o.Notify, o.Script = slow.URL, []string{"amount=*: SUCCESS after 1h"} })
+	for i := range 3 {
+		r.pay(fmt.Sprint("order-", i))
+	}
+	due := make(chan any)
+	go func() { due <- r.ask(200, "POST", "/clock/advance", `{"by":"1h"}`)["due"] }()
+	require.Empty(t, r.expect(`{"that":"started","status":"SUCCESS","count":3,"within":"20s"}`))
+	close(release)
+	require.Len(t, <-due, 3)
+	require.Empty(t, r.expect(`{"that":"delivered","count":3}`), "advance waits for the notifications")
+}
+
+// deadlineWriter records the deadline of a response.
+type deadlineWriter struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (w *deadlineWriter) SetWriteDeadline(deadline time.Time) error {
+	w.deadline = deadline
+	return nil
+}
+
+func TestResponsesToSlowReadersHaveADeadline(t *testing.T) {
+	r := start(t, nil)
+	for _, path := range []string{"/_mock/orders", "/_mock/service.yaml", "/ui/"} {
+		w := &deadlineWriter{ResponseRecorder: httptest.NewRecorder()}
+		r.mock.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil))
+		require.False(t, w.deadline.IsZero(), path)
+	}
+}
+
+func TestSettleWithoutReceiverCopiesNoOutbox(t *testing.T) {
+	r := start(t, nil)
+	e := r.mock.main.current()
+	const waiting = 20_000
+	for range waiting {
+		o, err := e.fake.Seed(paymentsvctest.Order{
+			Kind: paymentsvctest.KindPayout, ProjectID: 2, Amount: paymentsvc.MustParseAmount("1"),
+		})
+		require.NoError(t, err)
+		_, err = e.fake.Settle(o.OrderID, paymentsvc.StatusSuccess)
+		require.NoError(t, err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := e.notified(t.Context(), first, e.settling(first, paymentsvc.StatusSuccess, true))
 	require.NoError(t, err)
-	require.Len(t, body, maxBody+1)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(waiting*50),
+		"bytes; a copy has more than 100 for each notification")
 }
 
-func TestClockListsTheSettlementInProgress(t *testing.T) {
-	var c *clock
-	c = newClock(func(event) {
-		_, _, _, events := c.state()
-		require.Len(t, events, 1)
-	})
-	c.insert(event{At: time.Now().Add(time.Hour)})
-	later := time.Now().Add(2 * time.Hour)
-	require.True(t, c.set(&later, nil, nil))
-	require.Len(t, c.run(), 1)
-}
-
-func TestDeliveryErrorsNameNoAddress(t *testing.T) {
+func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 	box := receive(t)
 	for isHTTP2, want := range map[bool]string{false: "cut on purpose", true: "(sent by HTTP/2 only)"} {
 		r := start(t, func(o *Options) { o.Notify, o.HTTP2 = box.URL, isHTTP2 })
@@ -351,7 +416,7 @@ func TestDeliveryErrorsNameNoAddress(t *testing.T) {
 	}
 }
 
-func TestControlErrors(t *testing.T) {
+func TestControlRejectsInvalidRequests(t *testing.T) {
 	r := start(t, func(o *Options) { o.Hosts = []string{"mock"} })
 	for _, test := range []struct {
 		method, path, body, header, value string
@@ -411,7 +476,8 @@ func TestControlErrors(t *testing.T) {
 		resp, text := r.do(test.method, "/_mock"+test.path, test.body, headers...)
 		var e apiError
 		require.NoError(t, json.Unmarshal([]byte(text), &e), text)
-		require.Equal(t, []any{test.status, test.code, test.field}, []any{resp.StatusCode, e.Error.Code, e.Error.Field}, "%s %s: %s", test.method, test.path, text)
+		require.Equal(t, []any{test.status, test.code, test.field}, []any{resp.StatusCode, e.Error.Code, e.Error.Field},
+			"%s %s: %s", test.method, test.path, text)
 		require.Equal(t, test.status == 405, resp.Header.Get("Allow") != "")
 		require.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
 	}
@@ -427,10 +493,76 @@ func TestControlErrors(t *testing.T) {
 	require.Equal(t, 421, resp.StatusCode)
 }
 
-func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
+func TestFiltersSelectOrdersAndMessages(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
-	id := r.ask(201, "POST", "/faults", `{"on":"init_payment","which":"nth","n":2,"fault":"drop after","where":{"user_data_prefix":"mine-"}}`)["id"]
+	r.pay("a-1")
+	r.pay("a-2")
+	_, err := pay(r.client(r.url, 3, "another"), "b-1", "1")
+	require.NoError(t, err)
+	payout := paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "p-1"}
+	response, err := r.InitPayout(t.Context(), payout)
+	require.NoError(t, err)
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
+	r.ask(200, "POST", "/orders/"+response.OrderID+"/settle", `{"status":"FAILURE"}`)
+	_, err = pay(r.client(r.url, 2, "wrong"), "a-3", "1")
+	require.Error(t, err)
+	for _, test := range []struct{ list, query, want string }{
+		{"orders", "", "1 2 3 4"},
+		{"orders", "user_data=a-1", "1"},
+		{"orders", "user_data=a-1&project_id=3", ""},
+		{"orders", "user_data_prefix=a-", "1 2"},
+		{"orders", "project_id=3", "3"},
+		{"orders", "order_id=" + second, "2"},
+		{"orders", "order_id=" + second + "&user_data_prefix=b", ""},
+		{"orders", "order_id=" + second + "&user_data=a-1", ""},
+		{"orders", "kind=payout", "4"},
+		{"orders", "status=SUCCESS", "1"},
+		{"orders", "status=PENDING", "2 3"},
+		{"orders", "after=2", "3 4"},
+		{"orders", "limit=3", "1 2 3, more after 3"},
+		{"orders", "limit=4", "1 2 3 4"},
+		{"messages", "", "1 2 3 4 5 6 7"},
+		{"messages", "user_data=a-1", "1 5"},
+		{"messages", "user_data=a-1&order_id=" + second, ""},
+		{"messages", "user_data_prefix=p", "4 6"},
+		{"messages", "project_id=3", "3"},
+		{"messages", "order_id=" + first, "1 5"},
+		{"messages", "direction=out", "5 6"},
+		{"messages", "endpoint=init_payment", "1 2 3 7"},
+		{"messages", "endpoint=init_payment/card", "1 2 3 7"},
+		{"messages", "endpoint=notification", "5 6"},
+		{"messages", "event=payout.status_changed", "6"},
+		{"messages", "status=SUCCESS", "5"},
+		{"messages", "valid=false", "7"},
+		{"messages", "valid=true", "1 2 3 4 5 6"},
+		{"messages", "after=5", "6 7"},
+		{"messages", "after=7", ""},
+		{"messages", "limit=2", "1 2, more after 2"},
+	} {
+		answer := r.ask(200, "GET", "/"+test.list+"?"+test.query, "")
+		var got []string
+		for _, item := range answer[test.list].([]any) {
+			number := map[string]string{"orders": "number", "messages": "seq"}[test.list]
+			got = append(got, fmt.Sprint(item.(map[string]any)[number]))
+		}
+		text := strings.Join(got, " ")
+		if answer["next"] != 0.0 {
+			text += fmt.Sprint(", more after ", answer["next"])
+		}
+		require.Equal(t, test.want, text, "%s: %s", test.list, test.query)
+	}
+	for _, query := range []string{"after=-1", "project_id=x", "valid=yes", "limit=1001", "limit=x"} {
+		resp, _ := r.do("GET", "/_mock/messages?"+query, "")
+		require.Equal(t, 400, resp.StatusCode, query)
+	}
+}
+
+func TestFaultsAffectMatchingRequests(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	id := r.ask(201, "POST", "/faults",
+		`{"on":"init_payment","which":"nth","n":2,"fault":"drop after","where":{"user_data_prefix":"mine-"}}`)["id"]
 	r.pay("other-1")
 	r.pay("mine-1")
 	r.pay("other-2")
@@ -444,7 +576,8 @@ func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"started","user_data":"mine-2","count":1}`), "it was carried out")
 	r.ask(200, "POST", "/drain", "") // the client may see the end of the connection first
 	message := r.ask(200, "GET", "/messages/4", "")["message"].(map[string]any)
-	require.Equal(t, []any{"broken", []any{id}, true}, []any{message["state"], message["faults"], message["signature"].(map[string]any)["valid"]})
+	require.Equal(t, []any{"broken", []any{id}, true},
+		[]any{message["state"], message["faults"], message["signature"].(map[string]any)["valid"]})
 
 	r.ask(201, "POST", "/faults", `{"on":"notifications","fault":"lost","where":{"user_data":"mine-1"}}`)
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
@@ -472,17 +605,21 @@ func TestFaultsStrikeWhatTheyAreAbout(t *testing.T) {
 	r.pay("order-without-faults")
 }
 
-func TestExpectSaysWhatIsMissing(t *testing.T) {
+func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.pay("order-1")
-	require.Equal(t, `not_met: 1 order started for user_data "order-1", want 2 or more`, r.expect(`{"that":"started","user_data":"order-1","at_least":2}`))
-	require.Equal(t, `not_met: 0 orders started for user_data "order-2", want 1`, r.expect(`{"that":"started","user_data":"order-2","count":1}`))
-	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]), `user_data "order-1"`)
+	require.Equal(t, `not_met: 1 order started for user_data "order-1", want 2 or more`,
+		r.expect(`{"that":"started","user_data":"order-1","at_least":2}`))
+	require.Equal(t, `not_met: 0 orders started for user_data "order-2", want 1`,
+		r.expect(`{"that":"started","user_data":"order-2","count":1}`))
+	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]),
+		`user_data "order-1"`)
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
-	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`, `"none_rejected","user_data":"x"`} {
+	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`,
+		`"none_rejected","user_data":"x"`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message that ")
 	}
 
@@ -496,9 +633,13 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	require.Equal(t, "not_met: 1 request with a wrong signature, want 0", r.expect(`{"that":"all_signed"}`))
 	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected"}`))
 	offenders := func(claim string) string { return fmt.Sprint(r.ask(409, "POST", "/expect", claim)["nearest"]) }
-	require.Regexp(t, `^\[message \d+: in .* "order-3", HTTP 401, .*: wrong signature: signed with the secret and a line break[^]]*\]$`, offenders(`{"that":"all_signed"}`))
-	require.Regexp(t, `^\[message \d+: .* "order-3", .*: rejected, signature: [^]]*\]$`, offenders(`{"that":"none_rejected"}`))
-	require.Regexp(t, `^\[payment of 10.50 for user_data "order-1", SUCCESS\]$`, offenders(`{"that":"started","at_most":0}`))
+	require.Regexp(t,
+		`^\[message \d+: in .* "order-3", HTTP 401, .*: wrong signature: signed with the secret and a line break[^]]*\]$`,
+		offenders(`{"that":"all_signed"}`))
+	require.Regexp(t, `^\[message \d+: .* "order-3", .*: rejected, signature: [^]]*\]$`,
+		offenders(`{"that":"none_rejected"}`))
+	require.Regexp(t, `^\[payment of 10.50 for user_data "order-1", SUCCESS\]$`,
+		offenders(`{"that":"started","at_most":0}`))
 	r.ask(200, "PATCH", "/settings", `{"script":["user_data=no: DECLINED no money"]}`)
 	_, err = pay(r.Client, "no", "1")
 	require.Equal(t, "no money", said(err))
@@ -518,26 +659,29 @@ func TestExpectSaysWhatIsMissing(t *testing.T) {
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+careless.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
 	require.Equal(t, "not_met: 1 forgery accepted, want 0", r.expect(`{"that":"forgeries_refused"}`))
-	require.Regexp(t, `^\[message \d+: out .*, HTTP 200, answered: wrong signature: forged[^]]*\]$`, offenders(`{"that":"forgeries_refused"}`))
+	require.Regexp(t, `^\[message \d+: out .*, HTTP 200, answered: wrong signature: forged[^]]*\]$`,
+		offenders(`{"that":"forgeries_refused"}`))
 	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":2}`), "a forgery is no delivery")
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+box.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
-	require.Empty(t, r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
-	_, counts, err := (&expectation{That: thatDelivered}).messages()
-	require.NoError(t, err)
+	require.Empty(t,
+		r.expect(`{"that":"forgeries_refused","after":`+fmt.Sprint(r.mock.main.current().journal.last()-2)+`}`))
+	counts := claims["delivered"].counts
 	require.True(t, counts(&message{Direction: out, Status: 200}))
 	require.False(t, counts(&message{Direction: out, Status: 200, Cut: true}), "an early response to a part")
 }
 
-func TestExpectSeesDuplicatesAndUnknownOrders(t *testing.T) {
+func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 	r := start(t, func(o *Options) { o.Repeated = paymentsvctest.RejectRepeated })
 	r.pay("order-1")
 	r.pay("order-2")
 	_, err := pay(r.Client, "order-1", "10.50")
 	require.Error(t, err)
-	require.Contains(t, r.expect(`{"that":"started","user_data":"order-1","count":1}`), "; further starts rejected as duplicates: 1, want 0")
+	require.Contains(t, r.expect(`{"that":"started","user_data":"order-1","count":1}`),
+		"; further starts rejected as duplicates: 1, want 0")
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
-	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`, `"after":1,"count":1`} {
+	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`,
+		`"after":1,"count":1`} {
 		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
 	}
 	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})
@@ -567,7 +711,7 @@ func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	require.Equal(t, "not_met: 1 order started, want 0", <-said)
 }
 
-func TestExpectNeverPassesOnAHole(t *testing.T) {
+func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	r := start(t, func(o *Options) { o.JournalBytes = 12000 })
 	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hang before"}`)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -589,6 +733,9 @@ func TestExpectNeverPassesOnAHole(t *testing.T) {
 	answer := r.ask(200, "GET", "/messages", "")
 	require.Positive(t, answer["evicted"])
 	require.Less(t, len(answer["messages"].([]any)), 10)
+	last := answer["messages"].([]any)[1:] // the first is in flight
+	indexed := r.ask(200, "GET", "/messages?user_data=order-1", "")["messages"]
+	require.Equal(t, last, indexed, "the index has evicted them too")
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
@@ -596,16 +743,20 @@ func TestExpectNeverPassesOnAHole(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"all_signed","after":11}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":10}`), "orders are never evicted")
 	r.ask(410, "GET", "/messages/2", "")
-	require.Equal(t, "in_flight", r.ask(200, "GET", "/messages/1", "")["message"].(map[string]any)["state"], "nor is what is in flight")
+	require.Equal(t, "in_flight", r.ask(200, "GET", "/messages/1", "")["message"].(map[string]any)["state"],
+		"nor is what is in flight")
 }
 
 func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		r := start(t, func(o *Options) { o.ShowBodies = shown })
 		r.pay("order-1")
-		_, err := r.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
+		_, err := r.InitPayout(t.Context(),
+			paymentsvc.PayoutRequest{Amount: paymentsvc.MustParseAmount("1"), Destination: card, UserData: "payout-1"})
 		require.NoError(t, err)
-		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card, `{"user_data":"u"} holder-7 ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` + card + `","status":["` + card + `"]}`} {
+		for _, body := range []string{`{"extra":"` + card + `"}`, `{"amount":{"pan":"` + card + `"}}`, card,
+			`{"user_data":"u"} holder-7 ` + card, `{"error_x":"` + card + `"}`, `{"user_data":"5 ` + card + `","order_id":"` +
+				card + `","status":["` + card + `"]}`} {
 			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7", "X-Card", card)
 		}
 		r.do("POST", "/init_payment/"+card, card)
@@ -671,7 +822,7 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	require.Len(t, r.ask(200, "GET", "/orders", "")["orders"], 1)
 }
 
-func TestResetUnderLoadGivesNoIdTwice(t *testing.T) {
+func TestResetUnderLoadRepeatsNoOrderID(t *testing.T) {
 	r := start(t, nil)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -687,7 +838,7 @@ func TestResetUnderLoadGivesNoIdTwice(t *testing.T) {
 				userData := fmt.Sprint(i, "-", n)
 				resp, err := pay(r.Client, userData, "1")
 				if err != nil {
-					continue // it was cut off
+					continue // the reset cut it off
 				}
 				mu.Lock()
 				other, twice := seen[resp.OrderID]
@@ -723,21 +874,30 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 		require.Equal(t, by, session[name], name)
 	}
 	require.Equal(t, "-notify", origins("")["notify"])
-	r.ask(200, "PATCH", "/settings", `{"notify":"http://b"}`)
+	r.ask(200, "PATCH", "/settings", `{"notify":"http://b","receivers":["project_id=3: http://c"]}`)
 	require.Equal(t, byControl, origins("")["notify"])
+	r.ask(201, "POST", "/sessions", `{"name":"t2"}`)
+	main, inherited := r.mock.main.all(), r.mock.sessions["t2"].all()
+	require.Equal(t, main, inherited, "a new session has the changed settings of the main session")
 }
 
 func TestSettingsShowAnyTolerance(t *testing.T) {
-	_, text := start(t, nil).do("GET", "/_mock/settings", "")
+	r := start(t, func(o *Options) { o.Tolerance = time.Minute })
+	r.ask(201, "POST", "/sessions", `{"name":"t1","tolerance":"any"}`)
+	_, text := r.do("GET", "/s/t1/_mock/settings", "")
 	require.Contains(t, text, `"tolerance","value":"any"`)
+	for _, wrong := range []string{"0s", "999ms", "-1m", "soon"} {
+		r.ask(422, "POST", "/sessions", `{"tolerance":"`+wrong+`"}`)
+	}
 }
 
-func TestScriptErrorsNameTheColumn(t *testing.T) {
+func TestScriptErrorsContainTheColumn(t *testing.T) {
+	const names = "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id"
 	for text, want := range map[string]string{
-		"":                                     "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
+		"":                                     names,
 		": SUCCESS":                            "script 1: column 1: a condition such as user_data=... is missing",
-		"amount=1 DECLINED":                    "script 1: column 10: a condition is one of user_data, amount, kind, type and project_id: is a colon missing?",
-		"userdata=1: SUCCESS":                  "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id",
+		"amount=1 DECLINED":                    strings.Replace(names, "n 1:", "n 10:", 1) + ": is a colon missing?",
+		"userdata=1: SUCCESS":                  names,
 		"amount 1: SUCCESS":                    `script 1: column 7: "=" is missing`,
 		"amount=1,5: SUCCESS":                  "script 1: column 8: not an amount",
 		"user_data='a: SUCCESS":                "script 1: column 11: the quote does not end",
@@ -758,7 +918,8 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	r := start(t, func(o *Options) {
 		o.Notify = box.URL
 		o.Script = []string{
-			"amount=13.13: DECLINED no money", `user_data="two *" type=card: PENDING after 2m, FAILURE after 1m`, "user_data=slow-* kind=payment: SUCCESS after 2s",
+			"amount=13.13: DECLINED no money", `user_data="two *" type=card: PENDING after 2m, FAILURE after 1m`,
+			"user_data=slow-* kind=payment: SUCCESS after 2s",
 		}
 	})
 	r.ask(200, "PUT", "/clock", `{"frozen":true}`)
@@ -772,7 +933,8 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1ms"}`)["due"], 1)
 	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken(), "signed with the real time")
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"1h"}`)["due"], 2)
-	require.Equal(t, []string{"payment.status_changed PENDING of 10.50", "payment.status_changed FAILURE of 10.50"}, box.taken())
+	require.Equal(t, []string{"payment.status_changed PENDING of 10.50", "payment.status_changed FAILURE of 10.50"},
+		box.taken())
 	require.Empty(t, r.ask(200, "GET", "/clock", "")["scheduled"])
 	r.ask(200, "PUT", "/clock", `{"timestamps":true}`)
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
@@ -784,7 +946,7 @@ func TestScriptDecidesOutcomes(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"messages","direction":"out","user_data":"now","within":"20s"}`))
 }
 
-func TestClockAppliesAllDueSettlementsInOrder(t *testing.T) {
+func TestClockAppliesDueSettlementsInOrder(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
 	r.ask(201, "POST", "/orders", `{"amount":"1","kind":"payout"}`)
@@ -801,10 +963,11 @@ func TestClockAppliesAllDueSettlementsInOrder(t *testing.T) {
 	}
 }
 
-func TestSessionsAreApart(t *testing.T) {
+func TestSessionsAreSeparate(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.MaxSessions = 2 })
-	session := r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"`+box.URL+`","script":["amount=1: DECLINED"],"repeated":"reject","tolerance":"1m",
+	session := r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"`+box.URL+`","script":["amount=1: DECLINED"],
+		"repeated":"reject","tolerance":"1m",
 		"projects":[{"id":7,"secret":"own","balance":"5.00","currency":"EUR"}],"scheme":"hex(timestamp '.' body)"}`)
 	require.Equal(t, r.url+"/s/t1", session["base_url"])
 	client := r.client(r.url+"/s/t1", 7, "own")
@@ -833,7 +996,7 @@ func TestSessionsAreApart(t *testing.T) {
 	require.Equal(t, 404, resp.StatusCode)
 }
 
-func TestStopIsForItsOwnMachine(t *testing.T) {
+func TestStopAcceptsLoopbackOnly(t *testing.T) {
 	stopped := make(chan struct{})
 	r := start(t, func(o *Options) { o.Stop = func() { close(stopped) } })
 	r.ask(202, "POST", "/stop", "")
@@ -841,7 +1004,7 @@ func TestStopIsForItsOwnMachine(t *testing.T) {
 	r.mock.Stopping()
 	r.ask(503, "GET", "/health", "")
 	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://127.0.0.1/_mock/stop", nil)
-	r.mock.ServeHTTP(w, req) // from 192.0.2.1
+	r.mock.ServeHTTP(w, req) // httptest sends from 192.0.2.1
 	require.Equal(t, 403, w.Code)
 }
 
@@ -852,8 +1015,8 @@ func TestServiceDocumentIsServed(t *testing.T) {
 	require.Contains(t, text, "/init_payment/{type}")
 }
 
-// TestEveryRouteIsDescribed compares the table of routes with openapi.json; tools/contract compares the answers.
-func TestEveryRouteIsDescribed(t *testing.T) {
+// TestOpenAPIDescribesEveryRoute compares the table of routes with openapi.json; tools/contract compares the answers.
+func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	var document struct {
 		Paths map[string]map[string]any `json:"paths"`
 	}
@@ -869,4 +1032,35 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		served = append(served, route.method+" "+route.pattern)
 	}
 	require.ElementsMatch(t, served, described)
+}
+
+// startRequest returns a signed start of a payment.
+func startRequest(tb testing.TB, address, userData string) *http.Request {
+	body := []byte(`{"partner_id":1,"project_id":2,"amount":10.50,"user_data":"` + userData + `"}`)
+	r, err := http.NewRequest(http.MethodPost, address+"/init_payment/card", bytes.NewReader(body))
+	require.NoError(tb, err)
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Timestamp", timestamp)
+	made, err := scheme().Signature(secret, &paymentsvc.Message{Timestamp: timestamp, Body: body})
+	require.NoError(tb, err)
+	r.Header.Set("Signature", made)
+	return r
+}
+
+// TestRequestMakesFewAllocations detects a slower request on a noisy machine, where BenchmarkLoad varies.
+func TestRequestMakesFewAllocations(t *testing.T) {
+	r := start(t, nil)
+	const runs = 100
+	var requests []*http.Request
+	for i := range runs + 1 { // AllocsPerRun adds a warm-up
+		requests = append(requests, startRequest(t, "http://127.0.0.1", fmt.Sprint("order-", i)))
+	}
+	n := 0
+	allocations := testing.AllocsPerRun(runs, func() {
+		r.mock.ServeHTTP(httptest.NewRecorder(), requests[n])
+		n++
+	})
+	require.Less(t, allocations, 125.0, "102, and 115 with the race detector")
+	require.Len(t, r.ask(200, "GET", "/orders?limit=1000", "")["orders"], runs+1, "each was started")
 }

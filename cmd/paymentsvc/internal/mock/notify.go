@@ -107,21 +107,19 @@ func postDeliver(c *call) (int, any, error) {
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
 }
 
+type notificationIn struct {
+	OrderID   string     `json:"order_id"`
+	Status    string     `json:"status"`
+	Event     string     `json:"event"`
+	Faults    []string   `json:"faults"`
+	Body      *string    `json:"body"`
+	ProjectID int64      `json:"project_id"`
+	To        string     `json:"to"`
+	Timestamp *time.Time `json:"timestamp"`
+}
+
 // postNotification sends the notification of an order, or a given body.
-func postNotification(c *call) (int, any, error) {
-	var in struct {
-		OrderID   string     `json:"order_id"`
-		Status    string     `json:"status"`
-		Event     string     `json:"event"`
-		Faults    []string   `json:"faults"`
-		Body      *string    `json:"body"`
-		ProjectID int64      `json:"project_id"`
-		To        string     `json:"to"`
-		Timestamp *time.Time `json:"timestamp"`
-	}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+func postNotification(c *call, in notificationIn) (int, any, error) {
 	if in.ProjectID != 0 && !c.knows(in.ProjectID) {
 		return 0, nil, invalid("project_id", "project_id: no such project")
 	}
@@ -195,15 +193,13 @@ func (c *call) postRaw(to string, project int64, at *time.Time, body []byte, hea
 	return http.StatusOK, deliveriesAnswer{[]delivery{d}, sent}, nil
 }
 
+type resendIn struct {
+	Sign string `json:"sign"`
+	To   string `json:"to"`
+}
+
 // postResend sends a message of the journal again, with a new timestamp and signature or with the original ones.
-func postResend(c *call) (int, any, error) {
-	in := struct {
-		Sign string `json:"sign"`
-		To   string `json:"to"`
-	}{Sign: "again"}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+func postResend(c *call, in resendIn) (int, any, error) {
 	m, err := c.message()
 	if err != nil {
 		return 0, nil, err
@@ -218,12 +214,12 @@ func postResend(c *call) (int, any, error) {
 		return 0, nil, err
 	case m.Direction != out:
 		return 0, nil, invalid("id", "message %d is not a notification", m.Seq)
-	case in.Sign != "again" && in.Sign != "as_sent":
+	case !slices.Contains([]string{"", "again", "as_sent"}, in.Sign):
 		return 0, nil, invalid("sign", "sign: not again or as_sent")
 	}
-	header := m.Header
-	if in.Sign == "again" {
-		header = nil
+	var header http.Header
+	if in.Sign == "as_sent" {
+		header = m.Header
 	}
 	return c.postRaw(to, project, new(c.clock.stamp()), m.Body, header)
 }

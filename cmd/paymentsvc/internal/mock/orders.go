@@ -16,7 +16,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// order is an order in JSON. Its amounts are text. It has neither the destination nor the four open objects.
+// order is an order in JSON. Its amounts are text. It omits the destination and the four open objects.
 type order struct {
 	Number    int    `json:"number"`
 	Kind      string `json:"kind"`
@@ -62,8 +62,8 @@ type filter struct {
 	UserDataPrefix string  `json:"user_data_prefix"`
 	ProjectID      int64   `json:"project_id"`
 	OrderID        string  `json:"order_id"`
-	Kind           string  `json:"kind"`   // of orders
-	Status         string  `json:"status"` // of orders and notifications
+	Kind           string  `json:"kind"`   // orders only
+	Status         string  `json:"status"` // orders and notifications only
 	Direction      string  `json:"direction"`
 	Endpoint       string  `json:"endpoint"`
 	Event          string  `json:"event"`
@@ -91,35 +91,29 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only returns an error for a condition without effect, and for a value that no order or message can have. With such a
+// only rejects a condition without effect and a value that no order or message can have. With such a
 // value an expectation of 0 would always be met.
 func (e *epoch) only(f *filter, names ...string) error {
-	set := map[string]bool{
-		"user_data": f.UserData != nil, "user_data_prefix": f.UserDataPrefix != "", "project_id": f.ProjectID != 0,
-		"order_id": f.OrderID != "",
-		"kind":     f.Kind != "", "status": f.Status != "", "direction": f.Direction != "", "endpoint": f.Endpoint != "",
-		"event": f.Event != "",
-		"valid": f.Valid != nil, "after": f.After != 0,
-	}
-	for name, isSet := range set {
-		if isSet && !slices.Contains(append(names, "user_data", "user_data_prefix", "project_id", "order_id"), name) {
-			return invalid(name, "%s: no filter here", name)
-		}
-	}
-	if f.ProjectID != 0 && !e.knows(f.ProjectID) {
-		return invalid("project_id", "project_id: no such project")
-	}
+	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }
 	for _, c := range []struct {
 		name, value string
-		known       []string
+		known       []string // nil for all values
 	}{
 		{"kind", f.Kind, kinds()}, {"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
 		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, events()},
 		{"endpoint", f.Endpoint, append(endpoints(), notificationEndpoint)},
+		{"valid", ifSet(f.Valid != nil), nil}, {"after", ifSet(f.After != 0), nil},
 	} {
-		if c.value != "" && !slices.Contains(c.known, c.value) {
+		switch {
+		case c.value == "":
+		case !slices.Contains(names, c.name):
+			return invalid(c.name, "%s: no filter here", c.name)
+		case c.known != nil && !slices.Contains(c.known, c.value):
 			return invalid(c.name, "%s: not one of %s", c.name, strings.Join(c.known, ", "))
 		}
+	}
+	if f.ProjectID != 0 && !e.knows(f.ProjectID) {
+		return invalid("project_id", "project_id: no such project")
 	}
 	return nil
 }
@@ -135,10 +129,11 @@ func kinds() []string {
 	}
 }
 
-func orderFilters() []string { return []string{"kind", "status", "after"} }
-func messageFilters() []string {
-	return []string{"status", "direction", "endpoint", "event", "valid", "after"}
-}
+// Filters by other values than identifiers.
+var (
+	orderFilters   = []string{"kind", "status", "after"}
+	messageFilters = []string{"status", "direction", "endpoint", "event", "valid", "after"}
+)
 
 func (f *filter) fitsOrder(o *paymentsvctest.Order) bool {
 	return f.fits(o.ProjectID, o.UserData, o.OrderID) && (f.Kind == "" || f.Kind == string(o.Kind)) &&
@@ -158,11 +153,14 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
 }
 
+// maxCopied limits the copied orders of one user_data. With more of them, a search in all orders is faster.
+const maxCopied = 1000
+
 // eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
 func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 	fitting := func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
 	switch {
-	case f.UserData != nil:
+	case f.UserData != nil && e.fake.Started(*f.UserData) <= maxCopied:
 		for _, o := range e.fake.OrdersOf(*f.UserData) {
 			if !fitting(&o) {
 				return
@@ -182,48 +180,34 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 func (e *epoch) newestOrders(
 	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
-	kept := skip + limit
+	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
+		if match(o) {
+			matches++
+		}
+		return true
+	})
+	if matches <= skip {
+		return nil, matches
+	}
+	older := matches - skip - limit
 	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
 		if !match(o) {
 			return true
 		}
-		if len(list) == kept {
-			list[matches%kept] = *o
-		} else {
+		older--
+		if older < 0 {
 			list = append(list, *o)
 		}
-		matches++
-		return true
+		return older > -limit
 	})
-	if len(list) == kept {
-		list = slices.Concat(list[matches%kept:], list[:matches%kept])
-	}
 	slices.Reverse(list)
-	return list[min(skip, len(list)):], matches
-}
-
-// limitOf returns the query's limit, 100 by default.
-func limitOf(r *http.Request) (int, error) {
-	text := cmp.Or(r.URL.Query().Get("limit"), "100")
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > 1000 {
-		return 0, failure(http.StatusBadRequest, "type", "limit", "limit: not a number from 1 to 1000")
-	}
-	return limit, nil
-}
-
-// cut returns the first entries, and the number of the last of them if the list has more.
-func cut[T any](list []T, limit int, number func(T) int) (first []T, next int) {
-	if len(list) <= limit {
-		return append([]T{}, list...), 0
-	}
-	return list[:limit], number(list[limit-1])
+	return list, matches
 }
 
 func getOrders(c *call) (int, any, error) {
 	f, err := filterOf(c.r, "limit")
 	limit, limitErr := limitOf(c.r)
-	if err := cmp.Or(err, c.only(&f, orderFilters()...), limitErr); err != nil {
+	if err := cmp.Or(err, c.only(&f, orderFilters...), limitErr); err != nil {
 		return 0, nil, err
 	}
 	orders := []order{}
@@ -255,11 +239,7 @@ type orderAnswer struct {
 	Messages     []int         `json:"messages,omitempty"`
 }
 
-func postOrder(c *call) (int, any, error) {
-	var in order
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+func postOrder(c *call, in order) (int, any, error) {
 	if in.Number != 0 {
 		return 0, nil, invalid("number", "number: the mock counts")
 	}
@@ -278,74 +258,97 @@ func postOrder(c *call) (int, any, error) {
 	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// settled moves an order to a status, and optionally sends the notification.
-func (e *epoch) settled(ctx context.Context, orderID string, to paymentsvc.StatusName, notify bool) (orderAnswer, error) {
-	if !notify {
-		return e.moved(orderID, e.fake.Move(orderID, to))
+// settling returns a function that moves an order to a status, and puts the notification into the outbox if notify is
+// set.
+func (e *epoch) settling(orderID string, to paymentsvc.StatusName, notify bool) move {
+	return func() (*paymentsvctest.Notification, error) {
+		if !notify {
+			return nil, e.fake.Move(orderID, to)
+		}
+		n, err := e.fake.Settle(orderID, to)
+		return &n, err
 	}
-	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Settle(orderID, to) })
 }
 
-func (e *epoch) refunded(
-	ctx context.Context, orderID string, a paymentsvc.Amount, to paymentsvc.StatusName,
-) (orderAnswer, error) {
-	return e.notified(ctx, orderID, func() (paymentsvctest.Notification, error) { return e.fake.Refund(orderID, a, to) })
+func (e *epoch) refunding(orderID string, a paymentsvc.Amount, to paymentsvc.StatusName) move {
+	return func() (*paymentsvctest.Notification, error) {
+		n, err := e.fake.Refund(orderID, a, to)
+		return &n, err
+	}
 }
 
-// moved returns the order after a move, or the error of the books.
-func (e *epoch) moved(orderID string, err error) (orderAnswer, error) {
+// move changes an order, and returns the notification in the outbox or nil.
+type move func() (*paymentsvctest.Notification, error)
+
+// moved moves an order, and returns the error of the books.
+func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification, orderAnswer, error) {
+	n, err := change()
 	o, ok := e.fake.Order(orderID)
 	if !ok {
-		return orderAnswer{}, errNoOrder
+		return nil, orderAnswer{}, errNoOrder
 	}
 	if err != nil {
 		_, why, _ := strings.Cut(trimmed(err), ": ")
-		return orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
+		return nil, orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
 	e.journal.ordered(o)
-	return orderAnswer{Order: orderOf(o)}, nil
+	return n, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// notified moves an order and sends its notification. When it returns, this call or another one has sent the
-// notification, or the outbox has it.
-func (e *epoch) notified(
-	ctx context.Context, orderID string, move func() (paymentsvctest.Notification, error),
-) (orderAnswer, error) {
+// notified moves an order and sends its notification.
+func (e *epoch) notified(ctx context.Context, orderID string, change move) (orderAnswer, error) {
 	_, before := e.fake.DeliveriesAfter(math.MaxInt)
-	n, err := move()
-	answer, err := e.moved(orderID, err)
-	if err != nil {
+	n, answer, err := e.moved(orderID, change)
+	if err != nil || n == nil {
 		return answer, err
 	}
-	answer.Notification = new(notificationOf(n))
-	_, answer.Messages = e.deliver(ctx)
+	answer.Notification = new(notificationOf(*n))
+	answer.Messages = e.deliverAll(ctx, before, *n)
+	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	own := func() []delivery {
-		list, _ := e.fake.DeliveriesAfter(before)
-		return deliveriesOf(slices.DeleteFunc(list, others))
-	}
-	const longest = 15 * time.Second // a delivery takes at most 10
-	e.journal.waitFor(ctx, longest, &filter{OrderID: orderID}, func() bool {
-		return len(own()) > 0 || slices.Contains(e.fake.Outbox(), n)
-	})
-	answer.Deliveries = own()
+	answer.Deliveries = deliveriesOf(slices.DeleteFunc(list, others))
 	return answer, nil
 }
 
-// fallDue applies a scheduled settlement, unless the books reject it.
-func (e *epoch) fallDue(due event) {
-	_, _ = e.settled(e.ctx, due.OrderID, due.Status, due.Notify)
+// deliverAll sends these notifications of the outbox. When it returns, this call or another one has sent each of them,
+// or the outbox has it. before is the number of the deliveries before the notifications.
+func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
+	_, messages = e.deliver(ctx)
+	if to, _ := e.settings(); to.none() {
+		return messages // the outbox keeps all, and a search in it takes long
+	}
+	const longest = 15 * time.Second // a delivery takes at most 10
+	e.journal.waitFor(ctx, longest, &filter{}, func() bool {
+		sent := map[paymentsvctest.Notification]bool{}
+		deliveries, _ := e.fake.DeliveriesAfter(before)
+		for _, d := range deliveries {
+			sent[d.Notification] = true
+		}
+		unsent := slices.DeleteFunc(slices.Clone(list), func(n paymentsvctest.Notification) bool { return sent[n] })
+		return len(unsent) == 0 || contains(e.fake.Outbox(), unsent)
+	})
+	return messages
 }
 
-func postSettle(c *call) (int, any, error) {
-	in := struct {
-		Status string `json:"status"`
-		After  string `json:"after"`
-		Notify bool   `json:"notify"`
-	}{Notify: true}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
+// contains reports whether a list contains each value of other.
+func contains[T comparable](list, other []T) bool {
+	missing := map[T]bool{}
+	for _, v := range other {
+		missing[v] = true
 	}
+	for _, v := range list {
+		delete(missing, v)
+	}
+	return len(missing) == 0
+}
+
+type settleIn struct {
+	Status string `json:"status"`
+	After  string `json:"after"`
+	Notify *bool  `json:"notify"`
+}
+
+func postSettle(c *call, in settleIn) (int, any, error) {
 	to, err := statusName(in.Status)
 	if err != nil {
 		return 0, nil, err
@@ -354,26 +357,25 @@ func postSettle(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if after > 0 {
-		o, ok := c.fake.Order(c.r.PathValue("id"))
-		if !ok {
-			return 0, nil, errNoOrder
-		}
-		c.clock.schedule(after, event{OrderID: o.OrderID, Status: to, Notify: in.Notify})
-		return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
+	orderID, notify := c.r.PathValue("id"), in.Notify == nil || *in.Notify
+	if after == 0 {
+		answer, err := c.notified(sending(c.r), orderID, c.settling(orderID, to, notify))
+		return http.StatusOK, answer, err
 	}
-	answer, err := c.settled(sending(c.r), c.r.PathValue("id"), to, in.Notify)
-	return http.StatusOK, answer, err
+	o, ok := c.fake.Order(orderID)
+	if !ok {
+		return 0, nil, errNoOrder
+	}
+	c.clock.schedule(after, event{OrderID: orderID, Status: to, Notify: notify})
+	return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
 }
 
-func postRefund(c *call) (int, any, error) {
-	in := struct {
-		Amount string `json:"amount"`
-		Status string `json:"status"`
-	}{Status: "SUCCESS"}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+type refundIn struct {
+	Amount string `json:"amount"`
+	Status string `json:"status"`
+}
+
+func postRefund(c *call, in refundIn) (int, any, error) {
 	o, ok := c.fake.Order(c.r.PathValue("id"))
 	if !ok {
 		return 0, nil, errNoOrder
@@ -382,11 +384,11 @@ func postRefund(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	to, err := statusName(in.Status)
+	to, err := statusName(cmp.Or(in.Status, "SUCCESS"))
 	if err != nil {
 		return 0, nil, err
 	}
-	answer, err := c.refunded(sending(c.r), o.OrderID, a, to)
+	answer, err := c.notified(sending(c.r), o.OrderID, c.refunding(o.OrderID, a, to))
 	return http.StatusOK, answer, err
 }
 

@@ -9,24 +9,20 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-//go:embed page.html page.js pay.html style.css icon.svg
+//go:embed page.html page.js style.css icon.svg
 var files embed.FS // an embedded file needs a package variable
 
-const (
-	maxForm     = 64 << 10
-	pageTimeout = time.Minute
-)
+const maxForm = 64 << 10
 
 // pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
 // They need no script.
 func (m *Mock) pagesHandler() http.Handler {
-	p := &pages{template: template.Must(template.ParseFS(files, "page.html", "pay.html"))}
+	p := &pages{template: template.Must(template.ParseFS(files, "page.html"))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.home)
 	mux.HandleFunc("GET /ui", p.home)
@@ -51,7 +47,6 @@ func (m *Mock) pagesHandler() http.Handler {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			return
 		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout)) // fails without a server
 		inner.ServeHTTP(w, r)
 	})
 }
@@ -87,9 +82,7 @@ func (p *pages) render(w http.ResponseWriter, status int, name string, v any) {
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // the reader may have left
+	respond(w, status, "text/html; charset=utf-8", buf.Bytes())
 }
 
 // action processes a form and redirects to the page, or shows the error on the page. A form returns a key of
@@ -137,7 +130,7 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = e.settled(sending(r), r.PathValue("order"), to, true)
+	_, err = e.notified(sending(r), r.PathValue("order"), e.settling(r.PathValue("order"), to, true))
 	return "settled", err
 }
 
@@ -175,7 +168,7 @@ func refundForm(r *http.Request, e *epoch) (string, error) {
 	if err != nil {
 		return "", errors.New("the amount is not a decimal number")
 	}
-	_, err = e.refunded(sending(r), r.PathValue("order"), a, to)
+	_, err = e.notified(sending(r), r.PathValue("order"), e.refunding(r.PathValue("order"), a, to))
 	return "refunded", err
 }
 
@@ -255,7 +248,7 @@ func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 		p.renderPay(w, http.StatusConflict, v)
 		return
 	}
-	answer, err := e.settled(sending(r), v.Order.OrderID, to, true)
+	answer, err := e.notified(sending(r), v.Order.OrderID, e.settling(v.Order.OrderID, to, true))
 	v = p.payment(r)
 	if err != nil {
 		p.renderPay(w, http.StatusConflict, v)

@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// press sends a form, and returns the page that follows.
+// press sends a form and returns the next page.
 func (r *running) press(path string, form url.Values) (int, string) {
 	r.t.Helper()
 	resp, text := r.do("POST", path, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
@@ -85,7 +85,8 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		{"/ui/orders/" + first + "/refund", url.Values{"amount": {"1"}, "status": {"SUCCESS"}}, "1 refunded"},
 		{"/ui/orders/" + second + "/notify", url.Values{"what": {"nothing"}}, "There is no such notification."},
 		{"/ui/deliver", nil, "What was waiting has been sent."},
-		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}}, "The fault is set."},
+		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}},
+			"The fault is set."},
 		{
 			"/ui/faults", url.Values{"which": {"every"}, "fault": {"drop"}, "arguments": {" after "}},
 			"<code>drop after</code>",
@@ -99,7 +100,8 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		_, page := r.press(test.path, test.form)
 		require.Contains(t, page, test.says, test.path)
 	}
-	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "rejected", "payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 1"}, box.taken())
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50", "rejected",
+		"payment.status_changed SUCCESS of 10.50", "refund.status_changed SUCCESS of 1"}, box.taken())
 	resp, _ = r.do("POST", "/ui/deliver", "", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
 	for _, file := range []string{"/ui/style.css", "/ui/page.js", "/ui/icon.svg", "/favicon.ico"} {
@@ -126,8 +128,28 @@ func TestPageHasPagesOfRows(t *testing.T) {
 	require.Contains(t, older, `<a href="?orders=1#orders">Newer</a>`)
 	require.Contains(t, older, `<a href="?messages=2&amp;orders=2#messages">Older</a>`)
 	require.Contains(t, older, `data-update="/ui/?orders=2"`)
+	_, beyond := r.do("GET", "/ui/?orders=3", "")
+	require.Zero(t, rows(beyond, "order"))
 	_, page := r.do("GET", "/ui/?orders=x&messages=-1", "")
 	require.Equal(t, maxRows, rows(page, "order"))
+}
+
+func TestPageStaysSmall(t *testing.T) {
+	r := start(t, nil)
+	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"slow 0s"}`)
+	for range 2 * maxListed {
+		_, err := r.GetBalance(t.Context())
+		require.NoError(t, err)
+	}
+	_, page := r.do("GET", "/ui/", "")
+	require.Equal(t, maxListed, strings.Count(page, `<a href="#message-`), "the latest requests of the fault")
+	long := strings.Repeat("x", 2*maxMasked)
+	r.pay(long)
+	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`) // the notification waits in the outbox
+	_, page = r.do("GET", "/ui/?q=xx", "")
+	require.Less(t, len(page), maxMasked)
+	require.Contains(t, page, fmt.Sprintf(" bytes: see GET /_mock/messages/%d", 2*maxListed+1))
+	require.Contains(t, page, "/ui/?q="+first, "a shortened user_data finds no messages")
 }
 
 func TestPageOffersEachFault(t *testing.T) {

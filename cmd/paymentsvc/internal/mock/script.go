@@ -3,6 +3,7 @@ package mock
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -53,7 +54,8 @@ func parseEach[T any](name string, texts []string, parse func(string) (T, error)
 		list = make([]T, len(texts))
 	}
 	for i, text := range texts {
-		if list[i], err = parse(text); err != nil {
+		list[i], err = parse(text)
+		if err != nil {
 			return nil, fmt.Errorf("%s %d: %w", name, i+1, err)
 		}
 	}
@@ -99,7 +101,8 @@ func parseScripted(text string) (scripted, error) {
 	p := &scriptParser{text: text}
 	s := scripted{text: text}
 	var err error
-	if s.where, err = p.conditions("user_data", "amount", "kind", "type", "project_id"); err != nil {
+	s.where, err = p.conditions("user_data", "amount", "kind", "type", "project_id")
+	if err != nil {
 		return s, err
 	}
 	for more := true; more; more = p.take(',') {
@@ -192,7 +195,8 @@ func (p *scriptParser) outcome(s *scripted) error {
 		p.blanks()
 		start = p.at
 		var err error
-		if next.after, err = time.ParseDuration(p.until(" ,")); err != nil || next.after < 0 {
+		next.after, err = time.ParseDuration(p.until(" ,"))
+		if err != nil || next.after < 0 {
 			return p.fail(start, `a duration such as 2s is expected`)
 		}
 		p.blanks()
@@ -258,4 +262,88 @@ func (e *epoch) started(o paymentsvctest.Order) {
 		e.clock.schedule(after, event{OrderID: o.OrderID, Status: next.status, Notify: true})
 	}
 	e.journal.ordered(o)
+}
+
+// receivers are the addresses of notifications.
+type receivers struct {
+	own  []receiver
+	rest string // for the other projects and events, or ""
+}
+
+// receiver is the address for the notifications that meet all conditions.
+type receiver struct {
+	text    string
+	where   []condition
+	address string
+}
+
+// CheckReceivers returns an error for an invalid receiver of a project or an event. The first matching text applies to
+// a notification, and Options.Notify without a matching text. [CheckScript] documents the conditions:
+//
+//	project_id=3003: http://127.0.0.1:9000/other
+//	project_id=3003 event=refund.*: http://127.0.0.1:9000/refunds
+func CheckReceivers(texts []string) error {
+	_, err := parseReceivers(texts)
+	return err
+}
+
+func parseReceivers(texts []string) ([]receiver, error) {
+	return parseEach("receiver", texts, parseReceiver)
+}
+
+func parseReceiver(text string) (r receiver, err error) {
+	p := &scriptParser{text: text}
+	r.where, err = p.conditions("event", "project_id")
+	if err != nil {
+		return r, err
+	}
+	for _, c := range r.where {
+		if c.name == "event" && !slices.ContainsFunc(events(), c.fits) {
+			return r, errors.New("event: not one of " + strings.Join(events(), ", "))
+		}
+	}
+	r.text, r.address = text, strings.TrimSpace(text[p.at:])
+	if r.address == "" {
+		return r, p.fail(p.at, "an address is missing")
+	}
+	return r, checkReceiver(r.address)
+}
+
+// of returns the address for a notification, or "".
+func (rs receivers) of(project int64, event string) string {
+	values := map[string]string{"project_id": strconv.FormatInt(project, 10), "event": event}
+	for _, r := range rs.own {
+		if !slices.ContainsFunc(r.where, func(c condition) bool { return !c.fits(values[c.name]) }) {
+			return r.address
+		}
+	}
+	return rs.rest
+}
+
+func (rs receivers) none() bool { return rs.rest == "" && len(rs.own) == 0 }
+
+// receive sets the receivers of the fake.
+func (e *epoch) receive(rs receivers) {
+	if rs.none() {
+		e.fake.SetReceiver(paymentsvctest.Receiver{})
+		return
+	}
+	e.fake.SetReceiver(paymentsvctest.ToEach(func(n paymentsvctest.Notification) paymentsvctest.Receiver {
+		address := rs.of(n.ProjectID, string(n.Event))
+		if address == "" {
+			return paymentsvctest.Receiver{}
+		}
+		return paymentsvctest.ToURL(address).Via(&outgoing{e})
+	}))
+}
+
+func checkReceiver(address string) error {
+	if address == "" {
+		return nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return errors.New("not an address that starts with http:// or https://, without a user and a fragment")
+	}
+	return nil
 }

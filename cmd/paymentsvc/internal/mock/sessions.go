@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -41,6 +42,15 @@ func anyOr(tolerance time.Duration) string {
 		return "any"
 	}
 	return tolerance.String()
+}
+
+// tolerance parses the text of -tolerance. It returns 0 for "any".
+func tolerance(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if text != "any" && (err != nil || d < time.Second) {
+		return 0, invalid("tolerance", `tolerance: not a duration of at least 1s, or "any"`)
+	}
+	return d, nil
 }
 
 // all returns the settings without secrets.
@@ -81,15 +91,13 @@ func getSettings(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"settings": c.all()}, nil
 }
 
-func patchSettings(c *call) (int, any, error) {
-	var in struct {
-		Notify    *string  `json:"notify"`
-		Receivers []string `json:"receivers"`
-		Script    []string `json:"script"`
-	}
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+type settingsIn struct {
+	Notify    *string  `json:"notify"`
+	Receivers []string `json:"receivers"`
+	Script    []string `json:"script"`
+}
+
+func patchSettings(c *call, in settingsIn) (int, any, error) {
 	if in.Notify != nil && checkReceiver(*in.Notify) != nil {
 		return 0, nil, invalid("notify", "notify: %s", checkReceiver(*in.Notify))
 	}
@@ -139,43 +147,67 @@ func ParseRepeated(text string) (paymentsvctest.Repeated, error) {
 	return 0, errors.New("not reject, same or new")
 }
 
-// options returns the options of a session.
+// inherited returns the options of a new session without own settings, including the changes by the control API.
+func (s *session) inherited() Options {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	opt := s.opt
+	opt.Notify, opt.Receivers, opt.Script, opt.Chosen = s.to.rest, nil, nil, maps.Clone(s.chosen)
+	for _, own := range s.to.own {
+		opt.Receivers = append(opt.Receivers, own.text)
+	}
+	for _, line := range s.script {
+		opt.Script = append(opt.Script, line.text)
+	}
+	return opt
+}
+
+// options returns opt with the settings of the request.
 func (in sessionIn) options(opt Options) (Options, error) {
+	given := func(name string, isGiven bool) bool {
+		if isGiven {
+			opt.Chosen[name] = byControl
+		}
+		return isGiven
+	}
 	var err error
-	if in.Projects != nil {
+	if given("project", in.Projects != nil) {
 		opt.Projects = nil
 	}
 	for _, p := range in.Projects {
 		next := paymentsvctest.Project{ID: p.ID, Secret: p.Secret, OldSecret: p.OldSecret, Currency: p.Currency}
 		if p.Balance != "" {
-			if next.Balance, err = amount("balance", p.Balance); err != nil {
+			next.Balance, err = amount("balance", p.Balance)
+			if err != nil {
 				return opt, err
 			}
 		}
 		opt.Projects = append(opt.Projects, next)
 	}
-	if in.Scheme != "" {
+	if given("scheme", in.Scheme != "") {
 		opt.SchemeText = in.Scheme
-		if opt.Scheme, err = canonical.ParseScheme(in.Scheme); err != nil {
+		opt.Scheme, err = canonical.ParseScheme(in.Scheme)
+		if err != nil {
 			return opt, invalid("scheme", "%s", err)
 		}
 	}
-	if in.Notify != nil {
+	if given("notify", in.Notify != nil) {
 		opt.Notify = *in.Notify
 	}
-	if in.Receivers != nil {
+	if given("receiver", in.Receivers != nil) {
 		opt.Receivers = in.Receivers
 	}
-	if in.Repeated != "" {
-		if opt.Repeated, err = ParseRepeated(in.Repeated); err != nil {
+	if given("repeated", in.Repeated != "") {
+		opt.Repeated, err = ParseRepeated(in.Repeated)
+		if err != nil {
 			return opt, invalid("repeated", "repeated: %s", err)
 		}
 	}
-	if in.Tolerance != "" {
-		opt.Tolerance, err = duration("tolerance", in.Tolerance)
-	}
-	if in.Script != nil {
+	if given("script", in.Script != nil) {
 		opt.Script = in.Script
+	}
+	if given("tolerance", in.Tolerance != "") {
+		opt.Tolerance, err = tolerance(in.Tolerance)
 	}
 	return opt, err
 }
@@ -201,32 +233,20 @@ func getSessions(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"sessions": list}, nil
 }
 
-func postSession(c *call) (int, any, error) {
-	var in sessionIn
-	if err := c.decode(&in); err != nil {
-		return 0, nil, err
-	}
+func postSession(c *call, in sessionIn) (int, any, error) {
 	if in.Name == "" {
 		in.Name = c.mock.freeName()
 	}
 	if !validName(in.Name) {
 		return 0, nil, invalid("name", "name: not 1 to 64 letters, digits, - and _")
 	}
-	opt, err := in.options(c.opt)
+	opt, err := in.options(c.inherited())
 	if err != nil {
 		return 0, nil, err
 	}
 	s, err := c.mock.newSession(in.Name, opt)
 	if err != nil {
 		return 0, nil, invalid("", "%s", trimmed(err))
-	}
-	for name, isGiven := range map[string]bool{
-		"project": in.Projects != nil, "scheme": in.Scheme != "", "notify": in.Notify != nil, "receiver": in.Receivers != nil,
-		"repeated": in.Repeated != "", "tolerance": in.Tolerance != "", "script": in.Script != nil,
-	} {
-		if isGiven {
-			s.chosen[name] = byControl
-		}
 	}
 	c.mock.mu.Lock()
 	defer c.mock.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,16 +15,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-const (
-	maxBody   = 1 << 20  // of a request, as in paymentsvctest
-	maxAnswer = 64 << 10 // of a recorded response
-)
+const maxAnswer = 64 << 10 // bytes of a recorded response
 
 type messageKey struct{}
 
@@ -32,7 +29,7 @@ func messageOf(ctx context.Context) *message {
 	return m
 }
 
-// fieldsOf parses the common fields of a body, as far as possible.
+// fieldsOf parses the common fields of a body. It skips invalid fields.
 func fieldsOf(body []byte) fields {
 	var f fields
 	_, _ = jsonobject.DecodeLenient(body, []jsonobject.Field{ // the fake validates the body
@@ -56,7 +53,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	})
 	kept := &recorder{ResponseWriter: w}
 	whole := false
-	defer func() { // also after a panic of the fake, which ends a connection
+	defer func() { // the fake ends a connection by a panic
 		e.journal.finish(m, func(m *message) {
 			m.State, m.Status, m.Answer, m.Answered = answered, kept.status, kept.header, kept.body.Bytes()
 			if !whole || kept.status == 0 {
@@ -67,33 +64,11 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		})
 	}()
-	body, err := readBody(r)
+	body, _ := paymentsvctest.ReadBody(r) // the fake handles the error
 	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, fieldsOf(body) })
-	r = r.WithContext(context.WithValue(r.Context(), messageKey{}, m))
-	r.Body = io.NopCloser(withError(body, err))
-	e.fake.ServeHTTP(s.opt.format(kept), r)
+	e.fake.ServeHTTP(kept, r.WithContext(context.WithValue(r.Context(), messageKey{}, m)))
 	whole = true
 }
-
-// readBody reads a body of at most maxBody bytes, and one more byte of a longer body.
-func readBody(r *http.Request) ([]byte, error) {
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead) // the declared length is only a hint
-	_, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
-	return slices.Clip(body.Bytes()), err
-}
-
-// withError returns the bytes and then the error, if any.
-func withError(read []byte, err error) io.Reader {
-	if err == nil {
-		return bytes.NewReader(read)
-	}
-	return io.MultiReader(bytes.NewReader(read), failing{err})
-}
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // recorder records a response during its transmission.
 type recorder struct {
@@ -125,24 +100,17 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	if m == nil {
 		return
 	}
-	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused && e.declines(v.Rejection.Message)
+	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused &&
+		e.declines(v.Rejection.Message)
 	e.journal.update(m, func(m *message) {
 		m.Rejection, m.Declined = v.Rejection, declined
 		switch {
 		case v.Signature != nil:
 			m.Signature = &verdict{Reason: v.Signature.Reason}
-		case v.Rejection == nil || !slices.Contains(unsigned(), v.Rejection.Problem):
+		case v.Signed:
 			m.Signature = &verdict{Valid: true}
 		}
 	})
-}
-
-// unsigned returns the problems found before the signature check.
-func unsigned() []paymentsvctest.Problem {
-	return []paymentsvctest.Problem{
-		paymentsvctest.ProblemEndpoint, paymentsvctest.ProblemMethod,
-		paymentsvctest.ProblemContentType, paymentsvctest.ProblemTooLarge,
-	}
 }
 
 // outgoing sends notifications, and records them and their responses.
@@ -165,9 +133,9 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if sent, ok := r.Context().Value(sentKey{}).(*[]int); ok {
 		*sent = append(*sent, kept.Seq)
 	}
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(withError(body, err))
-	resp, err := e.mock.client.RoundTrip(r)
+	again := r.Clone(r.Context())
+	again.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body)) // r.Body repeats its end or its error
+	resp, err := e.mock.client.RoundTrip(again)
 	if err != nil {
 		if e.opt.HTTP2 {
 			err = fmt.Errorf("%w (sent by HTTP/2 only)", err)
@@ -189,23 +157,13 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // judge returns the verdict on a notification's signature. A notification without a valid signature is a forgery.
 func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
-	m := &paymentsvc.Message{
-		Kind: paymentsvc.KindNotification, Method: r.Method, URL: r.URL, Header: r.Header,
-		Timestamp: r.Header.Get("Timestamp"), Body: body,
+	switch signed, old := e.fake.SignedNotification(r, body); {
+	case !signed:
+		return &verdict{Reason: "forged on purpose: no secret of the partner has signed it"}, true
+	case old:
+		return &verdict{Reason: "signed with the secret before the rotation, on purpose"}, false
 	}
-	signs := func(secret paymentsvc.Secret) bool {
-		made, err := e.opt.Scheme.Signature(secret, m)
-		return secret != "" && err == nil && made == r.Header.Get("Signature")
-	}
-	for _, p := range e.opt.Projects {
-		if signs(p.Secret) {
-			return &verdict{Valid: true}, false
-		}
-		if signs(p.OldSecret) {
-			return &verdict{Reason: "signed with the secret before the rotation, on purpose"}, false
-		}
-	}
-	return &verdict{Reason: "forged on purpose: no secret of the partner has signed it"}, true
+	return &verdict{Valid: true}, false
 }
 
 // post sends a body unchanged. Without a header it signs the body.
@@ -224,8 +182,8 @@ func (e *epoch) post(
 	return d
 }
 
-// withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local one
-// changes with each message.
+// withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local
+// one changes with each message.
 func withoutAddress(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -234,4 +192,43 @@ func withoutAddress(err error) string {
 		err = e.Err
 	}
 	return err.Error()
+}
+
+// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields, and "list" puts
+// them into the first element of the list "errors". "shared" adds both fields as null to successes and uses HTTP 200
+// for errors. "status" replies with the HTTP status only. "html" is "fields", but a gateway's page for a wrong
+// signature.
+func ErrorFormats() []string { return []string{"fields", "list", "shared", "status", "html"} }
+
+// CheckErrorFormat returns an error for an unknown format.
+func CheckErrorFormat(format string) error {
+	if !slices.Contains(ErrorFormats(), format) {
+		return errors.New("want one of " + strings.Join(ErrorFormats(), ", "))
+	}
+	return nil
+}
+
+// format is Config.Format of the fake.
+func (opt *Options) format(failed bool, status int, header http.Header, body []byte) (int, []byte) {
+	switch {
+	case opt.ErrorFormat == "shared" && failed:
+		return http.StatusOK, body
+	case opt.ErrorFormat == "shared":
+		fields := map[string]json.RawMessage{}
+		_ = json.Unmarshal(body, &fields) // an object of the fake
+		for _, name := range []string{opt.ErrorCode, opt.ErrorMessage} {
+			top, _, _ := strings.Cut(name, ".")
+			fields[top] = nil
+		}
+		body, _ = json.Marshal(fields)
+	case opt.ErrorFormat == "list" && failed:
+		body = []byte(`{"errors":[` + string(body) + `]}`)
+	case opt.ErrorFormat == "status" && failed:
+		header.Del("Content-Type")
+		return status, nil
+	case opt.ErrorFormat == "html" && status == http.StatusUnauthorized:
+		header.Set("Content-Type", "text/html")
+		return status, []byte("<html><title>401 Authorization Required</title></html>")
+	}
+	return status, body
 }

@@ -21,8 +21,20 @@ const (
 	inFaults   = "faults"
 )
 
-// maxRows is the number of rows on a page of a list.
-const maxRows = 100
+const (
+	maxRows   = 100      // rows of a list
+	maxListed = 20       // entries of a list without rows
+	maxMasked = 64 << 10 // bytes of a body on the page, because the page masks 100 bodies every two seconds
+)
+
+// shortened returns the begin of a text that would fill the page.
+func shortened(text string) string {
+	const longest = 256
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "..."
+}
 
 // view is the data of the page, without destinations, card data and secrets.
 type view struct {
@@ -36,7 +48,8 @@ type view struct {
 	Receivers        []string
 	Orders           []orderRow
 	OrderPages       pager
-	Waiting          []notification
+	Waiting          []notification // the first
+	WaitingCount     int
 	Messages         []messageRow
 	MessagePages     pager
 	Evicted          int
@@ -91,7 +104,8 @@ func newView(r *http.Request, said note) *view {
 		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
 		CanShowRawBodies: e.opt.ShowBodies,
 	}
-	if v.Update = v.Query; r.Method == http.MethodGet {
+	v.Update = v.Query
+	if r.Method == http.MethodGet {
 		v.Update = asQuery(r.URL.Query())
 	}
 	if said.Bad {
@@ -99,12 +113,16 @@ func newView(r *http.Request, said note) *view {
 	}
 	v.orders(e)
 	v.messages(e)
-	for _, n := range e.fake.Outbox() {
-		n.UserData = e.hide(n.UserData)
+	outbox := e.fake.Outbox()
+	v.WaitingCount = len(outbox)
+	for _, n := range outbox[:min(len(outbox), maxListed)] {
+		n.UserData = e.hide(shortened(n.UserData))
 		v.Waiting = append(v.Waiting, notificationOf(n))
 	}
 	for _, f := range e.listFaults() {
-		v.Faults = append(v.Faults, e.faultOut(f))
+		row := e.faultOut(f)
+		row.Struck = row.Struck[max(len(row.Struck)-maxListed, 0):]
+		v.Faults = append(v.Faults, row)
 	}
 	for _, p := range e.opt.Projects {
 		row := balanceRow{Project: p.ID}
@@ -123,7 +141,8 @@ func (v *view) orders(e *epoch) {
 	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
 		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
-		if row.UserData = e.hide(o.UserData); row.UserData != o.UserData {
+		row.UserData = e.hide(shortened(o.UserData))
+		if row.UserData != o.UserData {
 			row.Find = o.OrderID
 		}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
@@ -150,9 +169,21 @@ func (v *view) messages(e *epoch) {
 	})
 	v.MessagePages, v.Evicted = v.pages(inMessages, matches), evicted
 	for _, m := range list {
-		shown := e.messageOut(m)
-		row := messageRow{messageOut: shown, Clock: m.At.Format("15:04:05.000")}
-		row.Body, row.Reply = readable(shown.BodyBase64), readable(shown.AnswerBase64)
+		row := messageRow{Clock: m.At.Format("15:04:05.000")}
+		if o, found := e.orderOf(&m); found {
+			row.Order = o.Number
+			row.OrderURL = fmt.Sprintf("%s/ui/?q=%s#order-%d", e.prefix, url.QueryEscape(o.OrderID), o.Number)
+		}
+		size := len(m.Body)
+		if size > maxMasked {
+			m.Body = nil
+		}
+		m.Fields.UserData = shortened(m.Fields.UserData)
+		row.messageOut = e.messageOut(m)
+		row.Body, row.Reply = readable(row.BodyBase64), readable(row.AnswerBase64)
+		if size > maxMasked {
+			row.Body = fmt.Sprintf("%d bytes: see GET %s/_mock/messages/%d", size, e.prefix, m.Seq)
+		}
 		row.Arrow, row.What = "received", m.Endpoint
 		if m.Direction == out {
 			row.Arrow, row.What = "sent", m.Fields.Event+" "+m.Fields.StatusDescription
@@ -162,10 +193,6 @@ func (v *view) messages(e *epoch) {
 			row.Verdict = "signed correctly"
 		} else if s != nil {
 			row.Verdict, row.Wrong = "wrong signature: "+s.Reason, true
-		}
-		if o, found := e.orderOf(&m); found {
-			row.Order = o.Number
-			row.OrderURL = fmt.Sprintf("%s/ui/?q=%s#order-%d", e.prefix, url.QueryEscape(o.OrderID), o.Number)
 		}
 		v.Messages = append(v.Messages, row)
 	}
@@ -217,13 +244,10 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
 	}
-	if m.Fields.UserData == "" {
+	if n := e.fake.Started(m.Fields.UserData); n == 0 || n > maxCopied {
 		return paymentsvctest.Order{}, false
 	}
 	list := e.fake.OrdersOf(m.Fields.UserData)
-	if len(list) == 0 {
-		return paymentsvctest.Order{}, false
-	}
 	return list[len(list)-1], true
 }
 
@@ -264,7 +288,7 @@ func asQuery(query url.Values) string {
 
 // note is the message about the last action.
 type note struct {
-	Section string // its place, unless Order is set
+	Section string // the place of the message, unless Order is set
 	Order   int    // the order of its row
 	Text    string
 	Bad     bool

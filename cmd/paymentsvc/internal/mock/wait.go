@@ -35,7 +35,8 @@ func (ws waiters) add(w *waiter) { ws[w.key()] = append(ws[w.key()], w) }
 
 func (ws waiters) remove(w *waiter) {
 	rest := slices.DeleteFunc(ws[w.key()], func(other *waiter) bool { return other == w })
-	if ws[w.key()] = rest; len(rest) == 0 {
+	ws[w.key()] = rest
+	if len(rest) == 0 {
 		delete(ws, w.key())
 	}
 }
@@ -58,11 +59,6 @@ func (w *waiter) notify() {
 	}
 }
 
-// notice wakes the waiters that a message concerns. The lock is held.
-func (j *journal) notice(m *message) {
-	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
-}
-
 // ordered wakes the waiters that an order concerns.
 func (j *journal) ordered(o paymentsvctest.Order) {
 	j.mu.Lock()
@@ -80,8 +76,8 @@ func (j *journal) wakeAll() {
 	}
 }
 
-// waitFor waits until met returns true, limit has passed, the journal is closed or ctx ends. It returns the last result of
-// met. It calls met again after changes that concern the filter.
+// waitFor waits until met returns true, limit has passed, the journal is closed or ctx ends. It returns the last result
+// of met. It calls met again after changes that concern the filter.
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
@@ -120,10 +116,10 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 	}
 }
 
-// pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the time.
-// Between two checks there is also time for the scheduler.
+// pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the
+// time. Between two checks there is also time for the scheduler.
 func (j *journal) pause(cost time.Duration) time.Duration {
-	const shortest, longest = time.Millisecond, 100 * time.Millisecond
+	const shortest, longest = time.Millisecond, time.Second
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()

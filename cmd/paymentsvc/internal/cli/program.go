@@ -176,9 +176,7 @@ Exit codes: 0 yes, 1 no, 2 usage or unreadable input, 3 the machine, 124 timeout
 }
 
 func (c *Call) printHelp(text string) error {
-	return c.PrintRaw("help", struct {
-		Text string `json:"text"`
-	}{text}, text)
+	return c.PrintRaw("help", Fields{"text": text}, text)
 }
 
 // help prints the help of a command on standard output.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/base64"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -122,4 +123,146 @@ func TestReadLimitsNesting(t *testing.T) {
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
 	_, err := Read([]byte(deep), "a.txt", Options{})
 	require.ErrorContains(t, err, "no request in this JSON")
+}
+
+func TestReadPrintedHeaders(t *testing.T) {
+	for name, file := range map[string]string{
+		"JSON": `{"Host":["shop.example"],"Signature":["ab+/=="],"Timestamp":["1700000000"]}`,
+		"Node": "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n" +
+			"  timestamp: '1700000000'\n}\n",
+		"Node without type": "[Object: null prototype] {\n  host: 'shop.example',\n  signature: 'ab+/==',\n" +
+			"  timestamp: '1700000000' }",
+		"Node's rawHeaders":  "[\n  'Host',\n  'shop.example',\n  'Signature',\n  'ab+/==',\n  'Timestamp', '1700000000'\n]",
+		"Node's Headers":     "Headers {\n  host: 'shop.example',\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}",
+		"Python's dict":      `{'Signature': 'ab+/==', 'Timestamp': '1700000000', 'Content-Length': 50}`,
+		"Python's pairs":     `EnvironHeaders([('Signature', 'ab+/=='), ('Timestamp', '1700000000')])`,
+		"Python's bytes":     `[(b'host', b'shop.example'), (b'signature', b'ab+/=='), (b'timestamp', b'1700000000')]`,
+		"Python's multidict": `<CIMultiDictProxy('Host': 'shop.example', 'Signature': 'ab+/==', 'Timestamp': '1700000000')>`,
+		"Python's META":      `{'HTTP_HOST': 'shop.example', 'HTTP_SIGNATURE': 'ab+/==', 'HTTP_TIMESTAMP': '1700000000'}`,
+		"PHP's print_r":      "Array\n(\n    [Signature] => ab+/==\n    [Timestamp] => 1700000000\n)\n",
+		"PHP's print_r, lists": "Array\n(\n    [signature] => Array\n        (\n            [0] => ab+/==\n        )\n\n" +
+			"    [timestamp] => Array\n        (\n            [0] => 1700000000\n        )\n\n)\n",
+		"PHP's var_dump": "array(2) {\n  [\"Signature\"]=>\n  string(6) \"ab+/==\"\n  [\"Timestamp\"]=>\n" +
+			"  string(10) \"1700000000\"\n}\n",
+		"PHP's var_dump, lists": "array(2) {\n  [\"signature\"]=>\n  array(1) {\n    [0]=>\n" +
+			"    string(6) \"ab+/==\"\n  }\n" +
+			"  [\"timestamp\"]=>\n  array(1) {\n    [0]=>\n    string(10) \"1700000000\"\n  }\n}\n",
+		"PHP's var_export": "array (\n  'Signature' => 'ab+/==',\n  'Timestamp' => '1700000000',\n)",
+		"Go's map":         "map[Accept:[*/*] Signature:[ab+/==] Timestamp:[1700000000] User-Agent:[a (b; c)]]",
+		"Go's %#v":         `http.Header{"Signature":[]string{"ab+/=="}, "Timestamp":[]string{"1700000000"}}`,
+		"variables":        "PATH=/bin\nHTTP_HOST=shop.example\nHTTP_SIGNATURE=ab+/==\nHTTP_TIMESTAMP=1700000000\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(file), "a.txt", Options{Body: []byte(body), BodyName: "b"})
+			require.NoError(t, err)
+			require.Equal(t, body, string(m.Body))
+			require.Equal(t, "ab+/== 1700000000", m.Header.Get("Signature")+" "+m.Header.Get("Timestamp"))
+		})
+	}
+	m, err := Read([]byte("{ signature: 'abab' }\n"+body+"\n"), "a.txt", Options{})
+	require.NoError(t, err)
+	require.Equal(t, body, string(m.Body), "the text after the headers")
+}
+
+func TestReadCalls(t *testing.T) {
+	const odd = `{"a":"it's \"é😀\n$x"}`
+	const escaped = `"{\"a\":\"it's \\\"é\ud83d\ude00\\n$x\"}"`
+	for name, file := range map[string]string{
+		"Chrome": `fetch("https://shop.example/hook?a=1", {
+  "headers": {
+    "signature": "abab"
+  },
+  "referrer": "https://shop.example/",
+  "body": ` + escaped + `,
+  "method": "POST",
+  "mode": "cors"
+});`,
+		"Firefox": `await fetch("https://shop.example/hook?a=1", {
+    "credentials": "include", "headers": {"Signature": "abab"},
+    "body": ` + escaped + `, "method": "POST"
+});`,
+		"a program": "const r = await fetch('https://shop.example/hook?a=1', {\n  method: 'POST',\n" +
+			"  headers: {signature: 'abab',}, body: `" + strings.ReplaceAll(odd, `\`, `\\`) + "`,\n})",
+		"Python": `requests.post("https://shop.example/hook?a=1", headers={"Signature": "abab"}, data=` +
+			`'{"a":"it\'s \\"é😀\\n$x"}')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(file), "a.txt", Options{})
+			require.NoError(t, err)
+			require.Equal(t, odd, string(m.Body))
+			require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
+			require.Equal(t, "abab", m.Header.Get("Signature"))
+		})
+	}
+	const options = ", {headers: {signature: 'abab'}, body: "
+	for name, file := range map[string]string{
+		"a template":    "fetch(`https://a/${b}`" + options + "'{}'})",
+		"a variable":    "fetch('https://a/'" + options + "text})",
+		"an operator":   "fetch('https://a/'" + options + "'{}' + text})",
+		"a method":      "fetch('https://a/'" + options + "'{}'.trim()})",
+		"an f-string":   `requests.post("https://a/", headers={"signature": "abab"}, data=f"{x}")`,
+		"no end":        "fetch('https://a/'" + options + "'{}",
+		"a lone option": "requests.post(url)",
+		"two texts":     `requests.post("https://a/", headers={"signature": "abab"}, data="{" "}")`,
+		"three quotes":  `requests.post("https://a/", headers={"signature": "abab"}, data='''{}''')`,
+		"octal digits":  "fetch('https://a/'" + options + `'\101'})`,
+		"an escaped /":  `requests.post("https://a/", headers={"signature": "abab"}, data="\/")`,
+		"high bytes":    `requests.post("https://a/", headers={"signature": "abab"}, data=b"\xe9")`,
+	} {
+		_, err := Read([]byte(file), "a.txt", Options{})
+		require.ErrorContains(t, err, "a.txt:1:1: this call has a variable", name)
+		require.NotContains(t, err.Error(), "abab")
+	}
+	const python = `requests.request("POST", "https://a/", headers={"signature": "abab"}, data="{}", verify=False)`
+	m, err := Read([]byte(python), "a", Options{})
+	require.NoError(t, err)
+	require.Equal(t, "POST {}", m.Method+" "+string(m.Body))
+	m, err = Read([]byte(`axios.post("https://a/", "{}", {headers: {signature: "abab"}})`), "a", Options{})
+	require.NoError(t, err)
+	require.Equal(t, "POST {} abab", m.Method+" "+string(m.Body)+" "+m.Header.Get("Signature"))
+}
+
+func TestReadSections(t *testing.T) {
+	const file = `@host = https://shop.example
+@hook = {{host}}/hook
+
+### a balance
+GET {{host}}/balance
+
+### a payment
+# @name pay
+POST {{hook}}?a=1
+Signature: abab
+
+` + body + `
+
+> {% client.log("x") %}
+
+### from a file
+POST {{host}}/file HTTP/1.1
+X-Other: c
+
+< ./body.json
+`
+	open := func(name string) ([]byte, error) {
+		if name != "./body.json" {
+			return nil, os.ErrNotExist
+		}
+		return []byte(body), nil
+	}
+	m, err := Read([]byte(file), "a.http", Options{Open: open})
+	require.NoError(t, err)
+	require.Equal(t, body, string(m.Body))
+	require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
+	require.Equal(t, 10, m.Line("signature"))
+	m, err = Read([]byte(file), "a.http", Options{Open: open, Entry: 3})
+	require.NoError(t, err)
+	require.Equal(t, body, string(m.Body))
+	require.Equal(t, "/file", m.URL.Path)
+	_, err = Read([]byte(file), "a.http", Options{Open: open, Signature: "none"})
+	require.ErrorContains(t, err, "choose one with -entry: 1 GET https://shop.example/balance; 2 POST")
+	_, err = Read([]byte("###\nPOST {{host}}/hook\nSignature: {{signature}}\n\n{}"), "a.http", Options{})
+	require.ErrorContains(t, err, "a variable in {{...}}")
+	_, err = Read([]byte("###\nPOST /hook\nSignature: abab\n\n<@ ./body.json\n"), "a.http", Options{})
+	require.ErrorContains(t, err, "a.http:5:1: a body from a file with variables")
 }

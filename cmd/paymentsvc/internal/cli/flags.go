@@ -1,0 +1,337 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// Kind is the type of a flag's value.
+type Kind int
+
+// The kinds of values.
+const (
+	Text     Kind = iota
+	Bool          // a flag without a value; true or false in settings
+	Int           // a number in settings
+	Duration      // text such as 30s, not negative
+	File          // a path; in a settings file, relative to that file
+	List          // a repeatable flag; an array of strings in settings
+	Choice        // one of Flag.Values
+	Address       // an absolute address of http or https; "" is the same as no value
+	JSON          // any JSON value, only in settings: see [Call.JSON]
+)
+
+// Flag is a setting of a command. On the command line it is -name; in the settings file and in the environment, see
+// [Flag.Key] and [Flag.Variable].
+type Flag struct {
+	// Name is lower case, with dashes between words.
+	Name string
+	Kind Kind
+	// Value is the placeholder of the value in the help, such as FILE.
+	Value string
+	// Default is the text of the default, "" for none.
+	Default string
+	// Usage describes the flag in a short line.
+	Usage string
+	// Values are the possible values, for completion. Only the kind [Choice] rejects other values.
+	Values []string
+	// Check, if not nil, returns an error for a text without a meaning. It checks each text of a [List].
+	Check func(text string) error
+	// LineOnly excludes it from the settings file and the environment.
+	LineOnly bool
+
+	owner string // the command, "" for shared flags
+}
+
+// Key returns the name in the settings file: secret_file, or listen.addr for -addr of the command listen.
+func (f Flag) Key() string {
+	key := strings.ReplaceAll(f.Name, "-", "_")
+	if f.owner != "" {
+		return f.owner + "." + key
+	}
+	return key
+}
+
+// Variable returns the environment variable: PAYMENTSVC_SECRET_FILE, or PAYMENTSVC_LISTEN_ADDR for -addr of the
+// command listen.
+func (f Flag) Variable() string {
+	return "PAYMENTSVC_" + strings.ToUpper(strings.ReplaceAll(f.Key(), ".", "_"))
+}
+
+// NewFlag returns a flag. value is the placeholder of its value, "" for a [Bool].
+func NewFlag(name string, kind Kind, value, usage string) Flag {
+	return Flag{Name: name, Kind: kind, Value: value, Usage: usage}
+}
+
+// With returns f with a default.
+func (f Flag) With(value string) Flag {
+	f.Default = value
+	return f
+}
+
+// Among returns f with its possible values.
+func (f Flag) Among(values ...string) Flag {
+	f.Values = values
+	return f
+}
+
+// Checked returns f with a Check.
+func (f Flag) Checked(check func(text string) error) Flag {
+	f.Check = check
+	return f
+}
+
+// OnLine returns f for the command line only.
+func (f Flag) OnLine() Flag {
+	f.LineOnly = true
+	return f
+}
+
+// Shared returns flags with the same meaning in every command. It panics for an unknown name.
+func Shared(names ...string) []Flag {
+	flags := make([]Flag, 0, len(names))
+	for _, name := range names {
+		f := find(sharedFlags(), name)
+		if f == nil {
+			panic("cli: no shared flag " + name)
+		}
+		flags = append(flags, *f)
+	}
+	return flags
+}
+
+func sharedFlags() []Flag {
+	return []Flag{
+		NewFlag("config", File, "FILE", "settings file (default paymentsvc.json, if there is one)"),
+		NewFlag("scheme", Text, "TEXT", `how messages are signed, such as hex(timestamp "." body)`),
+		NewFlag("scheme-file", File, "FILE", "file with the text of -scheme"),
+		NewFlag("secret-file", File, "FILE", "file with the project secret key, - for standard input"),
+		NewFlag("old-secret-file", File, "FILE", "file with the key before a rotation"),
+		NewFlag("base-url", Address, "URL", "address of the service, {base_url}"),
+		NewFlag("cacert", File, "FILE", "PEM file with further CA certificates for https"),
+		NewFlag("http2", Bool, "", "send by HTTP/2 only, also without TLS"),
+		NewFlag("partner", Int, "ID", "partner id").Checked(AtLeast(1)),
+		NewFlag("project", Int, "ID", "project id").Checked(AtLeast(1)),
+		NewFlag("tolerance", Text, "DURATION", `how far a timestamp may be from the clock, or "any"`).
+			Among("any", "5m").Checked(tolerance),
+		NewFlag("timestamp-header", Text, "NAME", "header with the timestamp").With("timestamp").Checked(headerName),
+		NewFlag("signature-header", Text, "NAME", "header with the signature").With("signature").Checked(headerName),
+		NewFlag("timeout", Duration, "DURATION", "end after this time with exit code 124"),
+		NewFlag("count", Int, "N", "end after N messages").Checked(AtLeast(0)).OnLine(),
+		NewFlag("json", Bool, "", "print JSON, one object a line").OnLine(),
+		NewFlag("q", Bool, "", "print no notes and no progress").OnLine(),
+		NewFlag("v", Bool, "", "print more").OnLine(),
+	}
+}
+
+// wrong returns an error for a text that is not a value of the flag.
+func (f Flag) wrong(text string) error {
+	var err error
+	switch f.Kind {
+	case Bool:
+		if text != "true" && text != "false" {
+			return errors.New("want true or false")
+		}
+	case Int:
+		_, err = strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("want a whole number")
+		}
+	case Duration:
+		if d, err := time.ParseDuration(text); err != nil || d < 0 {
+			return errors.New("want a duration such as 30s")
+		}
+	case File:
+		if text == "" {
+			return errors.New("want the name of a file")
+		}
+	case Choice:
+		if !slices.Contains(f.Values, text) {
+			return errors.New("want one of " + strings.Join(f.Values, ", ") + Nearest(text, f.Values))
+		}
+	case Address:
+		_, err = address(text)
+	}
+	if err == nil && f.Check != nil {
+		err = f.Check(text)
+	}
+	return err
+}
+
+// address parses the text of an [Address]. It returns nil for "".
+func address(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no address is a valid value
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("want an address that starts with http:// or https://")
+	case u.User != nil || u.Fragment != "":
+		return nil, errors.New("want an address without user and fragment")
+	case strings.Contains(u.RawQuery, " "):
+		return nil, errors.New("want %20 in place of a space")
+	}
+	return u, nil
+}
+
+// Origin accepts an [Address] without path and query.
+func Origin(text string) error {
+	if u, err := address(text); err == nil && u != nil && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
+		return errors.New("want an origin such as https://test.example, without a path")
+	}
+	return nil
+}
+
+// Host accepts a host, with or without a port.
+func Host(text string) error {
+	if u, err := url.Parse("//" + text); err != nil || text == "" || u.Host != text {
+		return errors.New("want a host, without scheme and path")
+	}
+	return nil
+}
+
+// HostNames accepts names of hosts with commas between them.
+func HostNames(text string) error {
+	for name := range strings.SplitSeq(text, ",") {
+		if Host(name) != nil || strings.Contains(name, ":") {
+			return errors.New("want names of hosts with commas between them, without scheme and port")
+		}
+	}
+	return nil
+}
+
+// HostPort accepts an address to listen on.
+func HostPort(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return errors.New("want HOST:PORT, such as localhost:9000")
+	}
+	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
+		return errors.New("want a port from 0 to 65535")
+	}
+	return nil
+}
+
+// Amount accepts a decimal number.
+func Amount(text string) error {
+	if _, err := paymentsvc.ParseAmount(text); err != nil {
+		return errors.New("not a decimal number")
+	}
+	return nil
+}
+
+// AtLeast accepts whole numbers from least.
+func AtLeast(least int64) func(string) error {
+	return func(text string) error {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least {
+			return fmt.Errorf("want a whole number, at least %d", least)
+		}
+		return nil
+	}
+}
+
+// Between accepts whole numbers from least to most.
+func Between(least, most int64) func(string) error {
+	return func(text string) error {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most {
+			return fmt.Errorf("want a whole number from %d to %d", least, most)
+		}
+		return nil
+	}
+}
+
+// Written accepts the name of a file or directory to write. "-" is not one.
+func Written(text string) error {
+	if text == "-" {
+		return errors.New("want a name, because this is not written to standard output")
+	}
+	return nil
+}
+
+var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+func headerName(text string) error {
+	if !headerNames.MatchString(text) {
+		return errors.New("want the name of a header")
+	}
+	return nil
+}
+
+func tolerance(text string) error {
+	if d, err := time.ParseDuration(text); text != "any" && (err != nil || d < time.Second) {
+		return errors.New(`want a duration of at least 1s, or "any"`)
+	}
+	return nil
+}
+
+// line is a parsed command line.
+type line struct {
+	flags map[string][]string // the texts of each given flag
+	args  []string
+	help  bool
+}
+
+// parse parses flags anywhere on the line, with one dash or two. "--" ends them.
+func parse(args []string, flags []Flag) (line, error) {
+	l := line{flags: map[string][]string{}}
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		if arg == "--" {
+			l.args = append(l.args, args...)
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			l.args = append(l.args, arg)
+			continue
+		}
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+		if name == "h" || name == "help" {
+			l.help = true
+			continue
+		}
+		f := find(flags, name)
+		switch {
+		case f == nil:
+			return l, Usagef("no flag -%s%s", Printable(name), nearestFlag(name, flags))
+		case hasValue:
+		case f.Kind == Bool:
+			value = "true"
+		case len(args) == 0:
+			return l, Usagef("-%s: needs a value, %s", name, f.Value)
+		default:
+			value, args = args[0], args[1:]
+		}
+		if f.Kind != List && len(l.flags[name]) > 0 {
+			return l, Usagef("-%s: given twice", name)
+		}
+		l.flags[name] = append(l.flags[name], value)
+	}
+	return l, nil
+}
+
+func find(flags []Flag, name string) *Flag {
+	i := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name && f.Kind != JSON })
+	if i < 0 {
+		return nil
+	}
+	return &flags[i]
+}
+
+func nearestFlag(name string, flags []Flag) string {
+	if name == "secret" {
+		return ": a secret is read from a file, -secret-file"
+	}
+	return strings.Replace(Nearest(name, Command{Flags: flags}.Names()), `"`, `"-`, 1)
+}

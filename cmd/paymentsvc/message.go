@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
+)
+
+// maxMessage limits the messages of listen, discover and verify, because the document specifies no limit.
+const maxMessage = 1 << 20
+
+// kindFlag returns the flag of [kindOf].
+func kindFlag(usage string) cli.Flag {
+	return cli.Flag{
+		Name: "kind", Kind: cli.Choice, Value: "KIND", Values: []string{"request", "notification"}, Usage: usage,
+	}
+}
+
+// kindOf returns the value of -kind. Without one, a body with an event is a notification.
+func kindOf(c *cli.Call, body []byte) paymentsvc.MessageKind {
+	if kind := c.Text("kind"); kind == "notification" || kind == "" && summaryOf(body).Event != "" {
+		return paymentsvc.KindNotification
+	}
+	return paymentsvc.KindRequest
+}
+
+func newMessage(
+	kind paymentsvc.MessageKind, method string, address *url.URL, seconds int64, body []byte,
+) *paymentsvc.Message {
+	timestamp := strconv.FormatInt(seconds, 10)
+	return &paymentsvc.Message{
+		Kind: kind, Method: method, URL: address, Timestamp: timestamp, Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}, "Timestamp": {timestamp}},
+	}
+}
+
+// signMessage sets the signature header of m.
+func signMessage(key cli.Key, m *paymentsvc.Message) error {
+	signature, err := key.Scheme.Signature(key.Secret, m)
+	if err != nil {
+		return cannotSign(key, m, err)
+	}
+	if strings.ContainsFunc(signature, unicode.IsControl) {
+		return cli.Usagef("the scheme makes a signature with a control character, which no header can have")
+	}
+	m.Header.Set("Signature", signature)
+	return nil
+}
+
+// cannotSign returns the error of a scheme. If only the address is missing, it adds advice.
+func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
+	hint, addressed := "", *m
+	addressed.URL = (&url.URL{Scheme: "https", Host: "pay.example.com", Path: "/"})
+	if m.URL == nil {
+		if _, failed := key.Scheme.Signature(key.Secret, &addressed); failed == nil {
+			hint = ": give -url"
+		}
+	}
+	return cli.Usagef("the scheme cannot sign this: %s%s", key.Mask(err.Error()), hint)
+}
+
+// shownMessage returns m with placeholders for card data, personal data and destinations in its body, because their
+// values may appear in a canonical string without a name. Hashes of the body become hashes of the placeholders. A
+// note reports the placeholders.
+func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
+	shown := *m
+	switch body, hidden := mask.Body(m.Body); {
+	case hidden:
+		c.Note("placeholders replace card data and destinations, so a hash of the body is not the one that is signed")
+		shown.Body = body
+	case !json.Valid(m.Body) && m.Header.Get("Content-Encoding") != "":
+		c.Note("a placeholder replaces the compressed body, because its bytes contain card data and destinations")
+		shown.Body = []byte("<compressed body>")
+	}
+	return &shown
+}
+
+// readCapture reads the signed message of a file, and adds notes about possible losses.
+func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, error) {
+	data, err := c.ReadInput(file, file)
+	if err != nil {
+		return capture.Message{}, err
+	}
+	o.Open = func(name string) ([]byte, error) { return c.ReadInput(name, name) }
+	name := file
+	if file == "-" {
+		name = "standard input"
+	}
+	m, err := capture.Read(data, name, o)
+	if err != nil {
+		return capture.Message{}, cli.Usagef("%w", err)
+	}
+	for _, note := range m.Notes {
+		c.Note("%s: %s", m.Source, note)
+	}
+	if m.URL == nil {
+		m.URL = &url.URL{}
+	}
+	return m, nil
+}
+
+// saveCapture writes a message to a new file in the directory of -save, and returns the file's name.
+func saveCapture(c *cli.Call, n int64, m capture.Message) (string, error) {
+	name, err := capture.Save(c.Text("save"), n, m)
+	if err != nil {
+		return "", fmt.Errorf("-save: %w", err)
+	}
+	return path.Join(filepath.ToSlash(c.Value("save").Texts[0]), name), nil
+}
+
+// captured returns a message for package capture.
+func captured(m *paymentsvc.Message) capture.Message {
+	return capture.Message{Method: m.Method, URL: m.URL, Header: m.Header, Body: m.Body}
+}
+
+// events returns the events of section 6.
+func events() []string {
+	return []string{
+		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
+		string(paymentsvc.EventRefundStatusChanged),
+	}
+}
+
+// notificationBody composes the body of an event from the flags, its fields in the document's order (section 6).
+func notificationBody(c *cli.Call, event string) ([]byte, error) {
+	if !paymentsvc.EventType(event).Known() {
+		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
+	}
+	// The numbers are defaults of this command and of the fake, because the document specifies none (section 3).
+	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
+	status := c.Text("status")
+	values := map[string]string{
+		"event": event, "order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()),
+		"status": numbers[status][0], "status_description": status, "status_code": numbers[status][1],
+		"amount": c.Text("amount"), "user_data": c.Text("user-data"),
+	}
+	names := []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
+	for _, pair := range c.List("set") {
+		name, value, found := strings.Cut(pair, "=")
+		switch {
+		case !found:
+			return nil, cli.Usagef("-set: want NAME=VALUE")
+		case !slices.Contains(names[1:], name):
+			return nil, cli.Usagef("-set: %s has no field %q%s", event, cli.Printable(name), cli.Nearest(name, names[1:]))
+		}
+		values[name] = value
+	}
+	if values["status"] == "" || values["status_code"] == "" {
+		return nil, cli.Usagef("-status: %q needs -set status=N and -set status_code=N%s",
+			cli.Printable(status), cli.Nearest(status, slices.Sorted(maps.Keys(numbers))))
+	}
+	var body bytes.Buffer
+	for i, name := range names {
+		if name == "user_data" && values[name] == "" {
+			continue
+		}
+		text, err := fieldText(name, values[name])
+		if err != nil {
+			return nil, cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "paymentsvc: amount: "))
+		}
+		fmt.Fprintf(&body, "%c%q:%s", "{,"[min(i, 1)], name, text)
+	}
+	return append(body.Bytes(), '}'), nil
+}
+
+// fieldText returns a value as JSON.
+func fieldText(name, value string) (string, error) {
+	switch name {
+	case "status", "status_code":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return "", errors.New("not a whole number")
+		}
+		return strconv.FormatInt(n, 10), nil
+	case "amount":
+		amount, err := paymentsvc.ParseAmount(value)
+		return amount.String(), err
+	}
+	if !utf8.ValidString(value) {
+		return "", errors.New("not UTF-8")
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return strings.TrimSuffix(text.String(), "\n"), err
+}
+
+// summary is the printed part of a body. A body may be a forgery, so every field is optional.
+type summary struct {
+	Event             string `json:"event"`
+	StatusDescription string `json:"status_description"`
+	Amount            string `json:"amount"`
+	OrderID           string `json:"order_id"`
+	Bytes             int    `json:"bytes"`
+
+	request string // method and path of a request
+}
+
+func summaryOf(body []byte) summary {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(body, &fields) // other bodies have no fields
+	text := func(name string) string {
+		var text string
+		if json.Unmarshal(fields[name], &text) != nil {
+			text = string(fields[name])
+		}
+		const most = 64
+		text = mask.Text(text) // before the cut, because a part of a card number is no card number
+		if short := []rune(text); len(short) > most {
+			text = string(short[:most]) + "..."
+		}
+		return text
+	}
+	return summary{text("event"), text("status_description"), text("amount"), text("order_id"), len(body), ""}
+}
+
+// String returns the fields on one line.
+func (s summary) String() string {
+	switch {
+	case s.request != "":
+		return fmt.Sprintf("%s, %d bytes", s.request, s.Bytes)
+	case s.Event == "":
+		return fmt.Sprintf("%d bytes", s.Bytes)
+	}
+	return strings.Join(strings.Fields(fmt.Sprint(s.Event, " ", s.StatusDescription, " ", s.Amount, " ", s.OrderID)), " ")
+}

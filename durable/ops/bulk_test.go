@@ -1,0 +1,250 @@
+package ops_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/ops"
+)
+
+// references returns the references of the rows on a page, in their order.
+func references(page string) (list []string) {
+	for _, found := range regexp.MustCompile(`payout (salary-\d+)`).FindAllStringSubmatch(page, -1) {
+		list = append(list, found[1])
+	}
+	return list
+}
+
+func lines(from, to int) (list []string) {
+	for n := from; n <= to; n++ {
+		list = append(list, fmt.Sprintf("salary-%d", n))
+	}
+	return list
+}
+
+func TestRowsOfAFileAreSortedByLine(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", slices.Repeat([]string{"1.00"}, 120)...)
+	const path = "/rows?kind=payout&batch=march&order=line"
+	assert.Contains(t, o.page(path), `<option value="line" selected>`)
+	assert.Contains(t, o.page(path), `name="order" value="line"`)
+	assert.Equal(t, lines(1, 120), o.pages(path))
+	assert.NotContains(t, o.page("/rows?order=line"), `value="line"`, "lines belong to a file")
+	assert.Contains(t, o.page("/rows?batch=march&order=line"), "line 2<")
+}
+
+func TestBulkPreviewListsItsRowsByLine(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	amounts := append(slices.Repeat([]string{"3.00"}, 30), "1.00")
+	o.queue("march", amounts...)
+	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}, "order": {"line"}}
+	page := o.request(http.MethodPost, "/bulk", form).Body.String()
+	assert.Contains(t, page, `<dd id="n">30</dd>`)
+	assert.Equal(t, lines(1, 30), references(page), "without the row that does not fit")
+	assert.Contains(t, page, "order=line", "the way back")
+}
+
+func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	bulk := func(form url.Values) *httptest.ResponseRecorder { return o.request(http.MethodPost, "/bulk", form) }
+	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}}).Code, "nothing is selected")
+	every := url.Values{"decision": {"unpaid"}, "scope": {"all"}, "kind": {"payout"}}
+	assert.Equal(t, 422, bulk(every).Code, "it would be every row")
+	found := url.Values{"decision": {"found"}, "scope": {"all"}, "state": {"unknown"}}
+	assert.Equal(t, 422, bulk(found).Code, "an order_id belongs to one row")
+
+	w := bulk(url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}})
+	require.Equal(t, 200, w.Code)
+	assert.Contains(t, w.Body.String(), `<dd id="n">2</dd>`)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">4.10</dd>`)
+	assert.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a preview changes nothing")
+	form := hidden(w.Body.String(), `id="confirm"`)
+	assert.Equal(t, 422, bulk(form).Code, "not confirmed")
+	form.Set("sure", "yes")
+	assert.Equal(t, "/rows?done=unpaid&n=2", bulk(form).Header().Get("Location"))
+	assert.Equal(t, durable.StateFailed, o.row(queued[0].UserData).State)
+	assert.Equal(t, 409, bulk(form).Code, "the numbers are others now")
+	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
+
+	o.age(t)
+	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
+	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
+	require.NoError(t, o.store.Resume(t.Context(), "test"))
+	o.send()
+	assert.Equal(t, 2, o.service.starts(queued[2].UserData))
+	assert.Equal(t, 1, o.service.starts(queued[3].UserData), "it does not fit")
+}
+
+func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10")
+	_, err := o.db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON durable_decisions
+		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
+	require.NoError(t, err)
+	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
+	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Equal(t, 503, w.Code)
+	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1.")
+}
+
+func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00")
+	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
+	o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a late request may arrive")
+	o.age(t)
+	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	send := func() {
+		require.NoError(t, o.store.Resume(t.Context(), "test"))
+		o.send()
+		o.age(t)
+	}
+	send()
+	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "the same row was sent meanwhile")
+	send()
+	assert.Equal(t, 2, o.service.starts(queued[0].UserData))
+
+	form = hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
+	_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
+	require.NoError(t, err)
+	other := o.queue("april", "3.00", "2.00")[1]
+	send()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "another row with the same amount")
+	send()
+	assert.Equal(t, 1, o.service.starts(other.UserData))
+}
+
+func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	hold := func() {
+		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+	}
+	hold()
+	o.queue("march", "1.00")
+	release := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
+	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
+	hold()
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
+	form = hidden(o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	hold() // another restore, while the payouts are held
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
+	o.send()
+	assert.Zero(t, o.service.total())
+}
+
+func TestListIsDecidedAfterAPreview(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	bulk := func(form url.Values, headers ...string) *httptest.ResponseRecorder {
+		return o.request(http.MethodPost, "/bulk", form, headers...)
+	}
+	list := func(text string) url.Values {
+		return url.Values{"scope": {"list"}, "decision": {"unpaid"}, "list": {text}}
+	}
+	first, second := queued[0].UserData, queued[1].UserData
+	for text, want := range map[string]string{
+		"":   "Enter the user_data of the rows first.",
+		",;": "Enter the user_data of the rows first.",
+		first + "\n" + first + "\n4111 " + card + " " + second: "2 entries of the list are not the user_data of a row. " +
+			"The first of them is entry 3.",
+		strings.Repeat(first+" ", 1000) + card: "1 entries of the list",
+	} {
+		w := bulk(list(text))
+		assert.Equal(t, 422, w.Code)
+		assert.Contains(t, w.Body.String(), want)
+	}
+	many := list("")
+	for n := range 1001 {
+		many.Set("list", many.Get("list")+fmt.Sprintf("%d,", n))
+	}
+	assert.Contains(t, bulk(many).Body.String(), "The list has 1001 user_data, want at most 1000.")
+	text := second + ",\r\n\t" + first + ";" + second + " " + queued[3].UserData
+	assert.Equal(t, 403, bulk(list(text), "Sec-Fetch-Site", "cross-site").Code)
+
+	w := bulk(list(text))
+	require.Equal(t, 200, w.Code)
+	assert.Contains(t, w.Body.String(), `<dd id="n">3</dd>`)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">5.10</dd>`)
+	assert.Equal(t, []string{"salary-1", "salary-2", "salary-4"}, references(w.Body.String()), "by line, each once")
+	assert.Equal(t, durable.StateUnknown, o.row(first).State, "a preview changes no row")
+	form := hidden(w.Body.String(), `id="confirm"`)
+	assert.Equal(t, 422, bulk(form).Code, "not confirmed")
+	form.Set("sure", "yes")
+	assert.Equal(t, "/rows?done=unpaid&n=3", bulk(form).Header().Get("Location"))
+	for n, q := range queued {
+		assert.Equal(t, n != 2, o.row(q.UserData).State == durable.StateFailed)
+	}
+	page := o.page("/rows?held=1")
+	assert.Equal(t, url.Values{"scope": {"list"}, "held": {"1"}}, hidden(page, `id="list-form"`))
+	assert.Contains(t, page, `<textarea id="list" name="list"`)
+}
+
+func TestListOfTheGreatestLengthIsConfirmed(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
+	require.NoError(t, err)
+	queued := o.queue("march", slices.Repeat([]string{"1.00"}, 1000)...)
+	text := make([]string, len(queued))
+	for i, q := range queued {
+		text[i] = q.UserData
+	}
+	form := url.Values{"scope": {"list"}, "decision": {"release"}, "held": {"1"}, "list": {strings.Join(text, "\r\n")}}
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Contains(t, w.Body.String(), `<dd id="sum">1000.00</dd>`)
+	assert.Len(t, references(w.Body.String()), 1000)
+	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
+	counts, err := o.store.Counts(t.Context(), durable.Filter{Kind: durable.KindPayout})
+	require.NoError(t, err)
+	assert.Zero(t, counts.Held.Rows)
+}
+
+// The second hold begins while the first part of a long list is released.
+func TestReleaseStopsAtAnotherHold(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
+	require.NoError(t, err)
+	o.queue("march", slices.Repeat([]string{"1.00"}, 1001)...)
+	_, err = o.db.ExecContext(t.Context(), `CREATE TRIGGER again AFTER UPDATE ON durable_rows
+		WHEN (SELECT generation FROM durable_control) = 2 BEGIN UPDATE durable_control SET generation = 3; END`)
+	require.NoError(t, err)
+	form := url.Values{"scope": {"all"}, "decision": {"release"}, "held": {"1"}}
+	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
+	form.Set("sure", "yes")
+	w := o.request(http.MethodPost, "/bulk", form)
+	assert.Equal(t, 503, w.Code)
+	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1000.")
+	o.send()
+	assert.Zero(t, o.service.total())
+}
+
+func TestPageDoesNotSortALargeFile(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	o.queue("march", "3.00")
+	o.copyRow("march", "march", 5000)
+	w := o.request(http.MethodGet, "/rows?batch=march&order=line", nil)
+	assert.Equal(t, 422, w.Code)
+	assert.Contains(t, w.Body.String(), "at most 5000 rows")
+	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}}
+	page := o.request(http.MethodPost, "/bulk", form).Body.String()
+	assert.Contains(t, page, `<dd id="n">5001</dd>`)
+	assert.Contains(t, page, "There are too many rows to sort.")
+}
