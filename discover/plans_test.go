@@ -60,6 +60,21 @@ func TestPlanFindsItsScheme(t *testing.T) {
 	}
 }
 
+// Webhooks of several services sign the fields of an object, with an empty text for null.
+func TestFindNullInsideAnObject(t *testing.T) {
+	const body = `{"event":"paid","data":{"order":"o-1","note":null,"memo":"","amount":10.50,"test":true}}`
+	for text, signed := range map[string]string{
+		`hex(within("data", fields(sorted, "=", "&", no-null)))`:   "amount=10.50&memo=&note=&order=o-1&test=true",
+		`hex(within("data", fields(sorted, "=", "&", omit-null)))`: "amount=10.50&memo=&order=o-1&test=true",
+	} {
+		result, err := FindKnowing(
+			t.Context(), []Sample{sampleOf(t, text, body)}, Options{Secret: "secret-of-the-test"}, signed,
+		)
+		require.NoError(t, err, text)
+		require.Equal(t, text, result.Matches[0].Text)
+	}
+}
+
 // A body of megabytes leaves time for the most common compositions, with their separators.
 func TestLargeBodyIsSearchedInTheSimplestForms(t *testing.T) {
 	s := sampleOf(t, "hex(body)", `{"amount":10.50,"text":"`+strings.Repeat("x", 4<<20)+`"}`)
