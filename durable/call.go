@@ -88,11 +88,6 @@ const (
 	pauseEndless        // begins a pause until Resume
 )
 
-// callForSlot calls the service for a job of a round.
-func (s *Store) callForSlot(ctx context.Context, j job) schedule.Completion[callResult] {
-	return s.completion(s.call(ctx, j), 1)
-}
-
 // completion returns a result in the form of the scheduler. Only a success without further consequences takes part in a
 // round.
 func (s *Store) completion(r callResult, slots int) schedule.Completion[callResult] {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/recognize"
 )
 
 // Service contains the methods of *paymentsvc.Client that a Store calls.
@@ -45,13 +46,14 @@ type Config struct {
 	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The interface document
 	// does not specify the error. Without NotFound, a payment with a lost response waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
-	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies no
-	// status there, so set it only after your service has confirmed a field for it, and for payouts also the final states.
-	// It returns StateSucceeded, StateFailed, or StatePending for any other state. An error, a panic and any other result
-	// change no row. With FinalState, [Store.Sweep] also polls for pending rows: a minute after the start, then in doubling
-	// waits of up to an hour, at most PerSecond and 20 times per second in this process. It checks the order_id and the
-	// amount in the response, and applies the state as a notification, once. Without FinalState, only a notification or an
-	// operator ends a pending row.
+	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies
+	// no status there, so set it only after your service has confirmed a field for it, and for payouts also the final
+	// states. It returns StateSucceeded, StateFailed, or StatePending for any other state. An error, a panic and any other
+	// result change no row. With FinalState, [Store.Sweep] also polls for pending rows: a minute after the start, then in
+	// doubling waits of up to an hour, at most PerSecond and 20 times per second in this process. One look at 200,000
+	// pending rows takes 13 minutes, because an index would cost each call. Sweep checks the order_id and the amount in
+	// the response, and applies the state as a notification, once. Without FinalState, only a notification or an operator
+	// ends a pending row.
 	FinalState func(kind Kind, raw json.RawMessage) (State, error)
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
@@ -109,10 +111,10 @@ type Config struct {
 // waits for it. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive no
 // destination.
 type Hooks struct {
-	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of Pay,
-	// Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must be
-	// derived from ctx. end is called once, after the outcome is recorded or its first record has failed. Its error is nil
-	// after a success, and its text contains no part of a request or response.
+	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of
+	// Pay, Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must
+	// be derived from ctx. end is called once, after the outcome is recorded or its first record has failed. Its error is
+	// nil after a success, and its text contains no part of a request or response.
 	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
 	// Call is called after each call of the service.
 	Call func(ctx context.Context, c Call)
@@ -157,6 +159,23 @@ const (
 	StepRecord   Step = "record"   // before an outcome is recorded separately
 	StepRecorded Step = "recorded" // after an outcome is recorded, separately or in a round
 )
+
+// Witness stores a mark outside the database. The mark shows whether the database is an older copy, because each claim
+// raises it in both places before its call begins. Use one witness per database, and never restore it together with the
+// database. Its methods are called concurrently, also by several processes, and must return when ctx ends.
+//
+// A round of claims waits for one Load and one Save. While Save fails, no payout is sent.
+type Witness interface {
+	// Load returns the highest saved mark, or 0 before the first Save.
+	Load(ctx context.Context) (mark int64, err error)
+
+	// Save stores mark durably before it returns. If a higher mark is stored, Save keeps that mark and returns nil.
+	Save(ctx context.Context, mark int64) error
+}
+
+// FileWitness returns a [Witness] in a file, which all processes on one machine may share. The file must be on a local
+// disk, and on another volume than the database: a snapshot of both restores both.
+func FileWitness(path string) Witness { return recognize.File(path) }
 
 func (c Config) withDefaults() Config {
 	c.MaxConsecutiveRejections = cmp.Or(c.MaxConsecutiveRejections, 5)

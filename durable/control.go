@@ -62,9 +62,10 @@ func (s *Store) Drained(ctx context.Context) error {
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	c, err := s.ledger.Status(ctx)
 	return Status{
-		Paused: c.Paused, Until: at(c.Until), Reason: c.Reason, By: c.By,
+		Paused: c.Paused, Until: ledger.Time(c.Until), Reason: c.Reason, By: c.By,
 		Hold: c.Hold, HoldReason: c.HoldReason, HoldBy: c.HoldBy, Generation: c.Generation,
-		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.guard.Witnessed(), Now: at(c.Now),
+		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.guard.Witnessed(),
+		Now: ledger.Time(c.Now),
 	}, err
 }
 
@@ -122,13 +123,16 @@ func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 		return err
 	}
 	for r, failed := range s.currentRows(ctx, f) {
-		if err = failed; err != nil {
+		err = failed
+		if err != nil {
 			break
 		}
-		if page = append(page, r.UserData); len(page) < releaseRows {
+		page = append(page, r.UserData)
+		if len(page) < releaseRows {
 			continue
 		}
-		if err = release(); err != nil {
+		err = release()
+		if err != nil {
 			break
 		}
 	}

@@ -3,10 +3,14 @@ package durable
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,23 +31,19 @@ func TestDryAccountPausesEverything(t *testing.T) {
 		}}
 		s := openStore(t, db, Config{Service: f, InsufficientFundsCodes: []string{"DRY"}, Slots: 2})
 		queue(t, s, payouts("a", 40)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, s, ErrPaused)
 		assert.LessOrEqual(t, f.calls, 11)
 		assert.Zero(t, count(t, s, KindPayout)[StateRejected])
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.True(t, status.Paused)
-		assert.Zero(t, status.Until)
-		assert.Contains(t, status.Reason, "insufficient funds")
+		got := status(t, s)
+		assert.True(t, got.Paused)
+		assert.Zero(t, got.Until)
+		assert.Contains(t, got.Reason, "insufficient funds")
 
 		other := openStore(t, db, Config{Service: f})
-		_, err = other.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, other, ErrPaused)
 		f.calls = 100
 		require.NoError(t, s.Resume(t.Context(), "person"))
-		_, err = other.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, other, nil)
 		assert.EqualValues(t, 40, count(t, s, KindPayout)[StatePending])
 	})
 }
@@ -61,8 +61,7 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		}}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 40)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, s, ErrPaused)
 		assert.Equal(t, 15, f.calls, "another code among them ends the run, and so does a success")
 		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Review: true}, Decision{Kind: DecideResend,
 			By: "person"}, true)
@@ -75,8 +74,7 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		assert.Equal(t, 13, n)
 		require.NoError(t, s.Resume(t.Context(), "person"))
 		f.calls = 199
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		states := count(t, s, KindPayout)
 		assert.EqualValues(t, 38, states[StatePending])
 		n, different := f.starts()
@@ -101,9 +99,7 @@ func TestEqualRefusalsOfManyProcesses(t *testing.T) {
 		n := count(t, stores[0], KindPayout)[StateRejected]
 		assert.GreaterOrEqual(t, n, int64(5))
 		assert.LessOrEqual(t, n, int64(5+3*4-1))
-		counts, err := stores[0].Counts(t.Context(), Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, n, counts.Review.Rows, "all of the run can be sent again")
+		assert.Equal(t, n, counts(t, stores[0], Filter{}).Review.Rows, "all of the run can be sent again")
 	})
 }
 
@@ -132,20 +128,14 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 		}
 		turn(4, 0)
 		turn(0, 0)
-		pass := func(d time.Duration) {
-			clock.Add(d)
-			setClock(t, db, clock.Now())
-		}
-		pass(2 * time.Second)
+		pass(t, db, clock, 2*time.Second)
 		turn(1, 0)
-		pass(1 * time.Second)
+		pass(t, db, clock, 1*time.Second)
 		turn(0, 0) // the second pause is longer
-		pass(61 * time.Second)
+		pass(t, db, clock, 61*time.Second)
 		works.Store(true)
 		turn(20, 20)
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.False(t, status.Paused)
+		assert.False(t, status(t, s).Paused)
 	})
 }
 
@@ -167,14 +157,12 @@ func TestPauseEndsWithItsProbe(t *testing.T) {
 			{effect: noResponse}, {Result: row.Result{Kind: row.NotCalled}}, {Result: row.Result{Kind: row.RowRejected},
 				effect: responded},
 		} {
-			_, err := db.ExecContext(t.Context(), pauseForTenMinutes())
-			require.NoError(t, err)
+			db.Exec(t, pauseForTenMinutes())
 			v.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: derived("test", KindPayout, "a-0000"), Token: "T"},
 				probe: true}
 			require.NoError(t, rounder{s}.Record(t.Context(), schedule.Completion[callResult]{Done: v}))
-			status, err := s.Status(t.Context())
-			require.NoError(t, err)
-			assert.True(t, status.Until.Before(status.Now.Add(2*time.Minute)), "%v %v", v, status.Until)
+			got := status(t, s)
+			assert.True(t, got.Until.Before(got.Now.Add(2*time.Minute)), "%v %v", v, got.Until)
 		}
 	})
 }
@@ -184,13 +172,12 @@ func TestProbeClaimsNothingOnAnotherServer(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{})
 	queue(t, s, payouts("a", 1)...)
-	exec(t, db, `UPDATE durable_control SET pause_until = 1, fingerprint = 'another'`)
+	db.Exec(t, `UPDATE durable_control SET pause_until = 1, fingerprint = 'another'`)
 	jobs, err := rounder{s}.Probe(t.Context(), "T")
 	require.NoError(t, err)
 	assert.Empty(t, jobs)
 	assert.EqualValues(t, 1, count(t, s, KindPayout)[StateCreated])
-	_, err = s.RunBatch(t.Context(), BatchLimit{})
-	require.ErrorIs(t, err, ErrHeld)
+	runBatch(t, s, ErrHeld)
 }
 
 func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
@@ -198,10 +185,9 @@ func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 20)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrPaused)
+		runBatch(t, s, ErrPaused)
 		assert.Equal(t, 3, f.calls)
-		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err, "a pause does not stop Pay")
 		assert.Equal(t, 4, f.calls)
 	})
@@ -216,12 +202,9 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 2, generation)
 		queue(t, s, payouts("new", 3)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
+		runBatch(t, s, ErrHeld)
 		assert.Zero(t, f.calls)
-		counts, err := s.Counts(t.Context(), Filter{})
-		require.NoError(t, err)
-		assert.EqualValues(t, 6, counts.Held.Rows)
+		assert.EqualValues(t, 6, counts(t, s, Filter{}).Held.Rows)
 		paid := derived("test", KindPayout, "old-0000")
 		require.NoError(t, s.Decide(t.Context(), Decision{
 			Kind: DecidePaid, UserData: paid, By: "person", Version: get(t, s, paid).Version, OrderID: "theirs",
@@ -229,19 +212,16 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		n, err := s.Release(t.Context(), "person", Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
+		runBatch(t, s, ErrHeld)
 		assert.Equal(t, 1, f.calls)
 		require.NoError(t, s.EndHold(t.Context(), "person"))
 		queue(t, s, payouts("newer", 1)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
+		runBatch(t, s, ErrHeld)
 		assert.Equal(t, 2, f.calls)
 		n, err = s.Release(t.Context(), "person", Filter{})
 		require.NoError(t, err)
 		assert.Equal(t, 4, n)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		assert.Equal(t, 6, f.calls)
 	})
 }
@@ -249,19 +229,22 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 // A payment that was to be started may have been since the backup: the service is polled first.
 func TestHoldPollsForPaymentsFirst(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &service{before: func(int, string) error { return refused(401, "E1") }}
-		s := openStore(t, db, Config{Service: f})
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
-		assert.Equal(t, StateCreated, r.State)
-		_, err = s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
-		assert.Empty(t, get(t, s, r.UserData).ErrorCode, "or it would be rejected if the service does not have it")
-		f.started = map[string][]string{r.UserData: {"o"}}
-		require.NoError(t, s.Sweep(t.Context()))
-		r = get(t, s, r.UserData)
-		assert.Equal(t, []string{"pending", "o", ""}, []string{string(r.State), r.OrderID, r.ErrorCode})
-		assert.Equal(t, 1, f.calls)
+		for _, first := range []error{refused(401, "E1"), notSent()} {
+			f := &service{before: func(int, string) error { return first }}
+			s := openStore(t, db, Config{Service: f})
+			r := pay(t, s, "")
+			assert.Equal(t, StateCreated, r.State)
+			_, err := s.HoldPayouts(t.Context(), "person", "restored")
+			require.NoError(t, err)
+			r = get(t, s, r.UserData)
+			assert.Empty(t, r.ErrorCode, "or it would be rejected if the service does not have it")
+			assert.True(t, r.MayHaveStarted, "or a later rejection would be believed")
+			f.started = map[string][]string{r.UserData: {"of " + r.UserData}}
+			require.NoError(t, s.Sweep(t.Context()))
+			r = get(t, s, r.UserData)
+			assert.Equal(t, []string{"pending", "of " + r.UserData, ""}, []string{string(r.State), r.OrderID, r.ErrorCode})
+			assert.Equal(t, 1, f.calls)
+		}
 	})
 }
 
@@ -285,26 +268,23 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, db database) {
-				if db.dialect == SQLite && (name == "timeline" || name == "server") {
+				if db.SQLite && (name == "timeline" || name == "server") {
 					t.Skip("SQLite has no servers")
 				}
 				f := &service{}
 				s := openStore(t, db, Config{Service: f, HoldOnlyOnRestore: name == "server"})
 				queue(t, s, payouts("a", 1)...)
-				_, err := s.RunBatch(t.Context(), BatchLimit{})
-				require.NoError(t, err)
-				exec(t, db, tt.change...)
+				runBatch(t, s, nil)
+				db.Exec(t, tt.change...)
 				queue(t, s, payouts("a", 3)...)
-				_, err = s.RunBatch(t.Context(), BatchLimit{})
-				require.ErrorIs(t, err, tt.want)
-				status, err := s.Status(t.Context())
-				require.NoError(t, err)
+				runBatch(t, s, tt.want)
+				got := status(t, s)
 				if tt.want == nil {
-					assert.False(t, status.Hold)
+					assert.False(t, got.Hold)
 					return
 				}
 				assert.Equal(t, 1, f.calls)
-				assert.Equal(t, "durable", status.HoldBy)
+				assert.Equal(t, "durable", got.HoldBy)
 			})
 		})
 	}
@@ -320,16 +300,16 @@ func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, `it belongs to project "test"`)
 		unsafe, setting := `PRAGMA synchronous = NORMAL`, "synchronous is"
-		if db.dialect == PostgreSQL {
+		if !db.SQLite {
 			unsafe, setting = `SET synchronous_commit = local`, "synchronous_commit is"
 		}
 		c = config(Config{HoldOnlyOnRestore: true})
 		c.AllowUnsafeDatabase = false
-		if db.dialect == SQLite { // the test's server has fsync off
+		if db.SQLite { // the test's server has fsync off
 			_, err = Open(t.Context(), db.DB, c)
 			require.NoError(t, err)
 		}
-		exec(t, db, unsafe)
+		db.Exec(t, unsafe)
 		_, err = Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, setting)
@@ -343,11 +323,10 @@ func TestReadyProvesAWrite(t *testing.T) {
 		require.NoError(t, s.Ready(t.Context()))
 		require.NoError(t, s.Ready(t.Context()))
 		only := `PRAGMA query_only = 1`
-		if db.dialect == PostgreSQL {
+		if !db.SQLite {
 			only = `SET default_transaction_read_only = on`
 		}
-		_, err := db.ExecContext(t.Context(), only)
-		require.NoError(t, err)
+		db.Exec(t, only)
 		require.Error(t, s.Ready(t.Context()))
 	})
 }
@@ -394,4 +373,190 @@ func TestPauseIsForAllProcessesAndDrains(t *testing.T) {
 		assert.Equal(t, 1, f.calls)
 		require.ErrorIs(t, s.Pause(t.Context(), "", ""), ErrInvalid)
 	})
+}
+
+// deaf is a client without a DecodeError.
+type deaf struct{ *service }
+
+// A connection that is taken, by an import or a page, holds nobody up for longer than the caller's context.
+func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		db.SetMaxOpenConns(1)
+		s := openStore(t, db, Config{})
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		n := notice(paymentsvc.EventPayoutStatusChanged, "u", "o", success)
+		for name, f := range map[string]func(context.Context) error{
+			"Ready":     s.Ready,
+			"Drained":   s.Drained,
+			"reconcile": s.reconcile,
+			"ApplyNotice": func(ctx context.Context) error {
+				return s.ledger.ApplyNotice(ctx, ledger.Notice{Key: n.Key(), OrderID: "o"}, true)
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			begun := time.Now()
+			require.Error(t, f(ctx), name)
+			assert.Less(t, time.Since(begun), ledger.Patience, name)
+			cancel()
+		}
+	})
+}
+
+// A replica that lags shows neither what is in flight nor a pause.
+func TestStatusIsNotReadFromAReplica(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		replica := sqlite(t)
+		if !db.SQLite {
+			replica = postgres(t)
+		}
+		s := openStore(t, db, Config{ReadDB: replica.DB})
+		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
+		queue(t, s, payouts("a", 1)...)
+		set(t, db, "", `state = 'starting'`)
+		got := status(t, s)
+		assert.True(t, got.Paused)
+		assert.EqualValues(t, 1, got.Starting)
+	})
+}
+
+// Release commits in parts: what fails half-way is reported with the number, and goes on later.
+func TestReleaseGoesOnWhereItFailed(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		for _, statement := range []string{
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+				INSERT INTO durable_rows (kind, user_data, reference, amount, state, generation, due_at, created_at, updated_at)
+				SELECT 'payout', 'user-' || i, 'r-' || i, '10.50', 'created', CASE WHEN i = 1 THEN 0 ELSE 1 END, i,
+					12000 - i, 0 FROM n`,
+			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`,
+			`UPDATE durable_control SET generation = 2`,
+			`CREATE UNIQUE INDEX fails ON durable_rows (generation) WHERE reference IN ('r-1', 'r-12000')`,
+		} {
+			db.Exec(t, statement)
+		}
+		n, err := s.Release(t.Context(), "person", Filter{})
+		require.ErrorContains(t, err, "constraint")
+		assert.Equal(t, 10000, n)
+		db.Exec(t, `DROP INDEX fails`)
+		n, err = s.Release(t.Context(), "person", Filter{})
+		require.NoError(t, err)
+		assert.Equal(t, 2000, n)
+	})
+}
+
+func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{MaxConsecutiveRejections: 1})
+		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
+		for _, r := range []callResult{
+			{Result: row.Result{Kind: row.CallerRejected}, effect: pauseEndless, reason: "dry"},
+			{Result: row.Result{Kind: row.RowRejected, Code: "E1"}, effect: responded},
+			{effect: pauseForTime, reason: "no response"},
+		} {
+			r.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "T"}}
+			require.NoError(t, s.applyEffects(t.Context(), r))
+			got := status(t, s)
+			assert.Equal(t, "person: month's end", got.By+": "+got.Reason)
+			assert.True(t, got.Paused)
+			assert.Zero(t, got.Until)
+		}
+	})
+}
+
+func TestPauseIsEndedByItsOwnProbeAlone(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		db.Exec(t, pauseForTenMinutes())
+		until := func() time.Time {
+			return status(t, s).Until
+		}
+		want := until()
+		assert.False(t, want.IsZero())
+		for _, e := range []effect{responded, noEffect, pauseForTime} {
+			late := job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "old"}, probe: true}
+			require.NoError(t, s.applyEffects(t.Context(), callResult{job: late, Result: row.Result{Kind: row.CallerRejected},
+				effect: e}))
+			assert.Equal(t, want, until(), e)
+		}
+	})
+}
+
+func TestReadyReadsWhatItWrote(t *testing.T) {
+	db := sqlite(t)
+	s := openStore(t, db, Config{})
+	require.NoError(t, s.Ready(t.Context()))
+	db.Exec(t, `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
+		BEGIN UPDATE durable_control SET heartbeat = 0; END`)
+	require.ErrorContains(t, s.Ready(t.Context()), "what was written is not there")
+}
+
+func held(t *testing.T, s *Store) bool {
+	t.Helper()
+	return status(t, s).Hold
+}
+
+// older makes a database look like an older copy.
+func older(t *testing.T, db database) {
+	t.Helper()
+	if !db.SQLite {
+		db.Exec(t, `UPDATE durable_control SET timeline = '000000AA'`)
+		return
+	}
+	db.Exec(t, `UPDATE durable_mark SET mark = 0`)
+}
+
+// A backup that is restored to another directory has no witness there, and a new database has none yet.
+func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
+	db, backup := sqlite(t), filepath.Join(t.TempDir(), "backup.db")
+	s := openStore(t, db, Config{})
+	assert.False(t, held(t, s))
+	assert.False(t, held(t, openStore(t, db, Config{})), "opened again, before any round")
+	require.NoError(t, s.Ready(t.Context()))
+	db.Exec(t, `VACUUM INTO '`+backup+`'`)
+	restored := migrated(t, dbtest.Open(t, backup))
+	s = openStore(t, restored, Config{})
+	assert.True(t, held(t, s))
+	require.NoError(t, s.EndHold(t.Context(), "person"))
+	assert.False(t, held(t, openStore(t, restored, Config{})), "held once")
+}
+
+func TestOpenFailsIfItCannotHold(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		openStore(t, db, Config{})
+		older(t, db)
+		full := `ALTER TABLE durable_control ADD CHECK (hold = 0)`
+		if db.SQLite {
+			full = `CREATE TRIGGER full_disk BEFORE UPDATE OF hold ON durable_control
+				BEGIN SELECT RAISE(FAIL, 'disk is full'); END`
+		}
+		db.Exec(t, full)
+		_, err := Open(t.Context(), db.DB, config(Config{}))
+		require.ErrorContains(t, err, "cannot hold payouts")
+	})
+}
+
+// The pause of a probe is never impossible, however long a lease is.
+func TestProbeWithALongLeaseIsAlone(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Lease: time.Hour})
+		queue(t, s, payouts("a", 2)...)
+		db.Exec(t, `UPDATE durable_control SET pause_until = 1`)
+		for _, want := range []int{1, 0} {
+			jobs, err := rounder{s}.Probe(t.Context(), "T")
+			require.NoError(t, err)
+			assert.Len(t, jobs, want)
+		}
+	})
+}
+
+func TestPauseSaysWhenItEndsByItself(t *testing.T) {
+	var out safeBuffer
+	s := openStore(t, sqlite(t), Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+	_, j := claimed1(t, s, KindPayout, "a")
+	require.NoError(t, s.settle(t.Context(), j, callResult{
+		Result: row.Result{Kind: row.CallerRejected, Wait: time.Second}, effect: pauseForTime, reason: "HTTP 429",
+	}))
+	assert.Contains(t, out.String(), "HTTP 429; the pause ends automatically at 20")
 }

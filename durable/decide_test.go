@@ -1,20 +1,11 @@
 package durable
 
 import (
-	"database/sql"
-	"errors"
-	"fmt"
-	"math"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
-	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 func TestDecisionsFitTheState(t *testing.T) {
@@ -88,8 +79,7 @@ func TestResendWaitsForGrace(t *testing.T) {
 		clock := &clocks{process: time.Now().Add(time.Hour)}
 		s := openShimmed(t, db, Config{Service: f}, clock)
 		q := queue(t, s, payouts("a", 1)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		r := get(t, s, q[0].UserData)
 		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "person", Version: r.Version}
 		setClock(t, db, clock.Now().Add(s.c.Grace-time.Millisecond))
@@ -100,86 +90,4 @@ func TestResendWaitsForGrace(t *testing.T) {
 	})
 }
 
-func TestClassify(t *testing.T) {
-	s := &Store{c: Config{InsufficientFundsCodes: []string{"DRY"}}.withDefaults()}
-	invalid := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}
-	unknown := func(status int) error { return &paymentsvc.Error{HTTPStatus: status, Err: errors.New("a page")} }
-	tests := []struct {
-		name   string
-		err    error
-		want   row.ResultKind
-		effect effect
-		kind   row.Kind
-	}{
-		{"rejected", refused(400, "E1"), row.RowRejected, responded, row.Payout},
-		{"unauthorized", refused(401, "E1"), row.CallerRejected, pauseForTime, row.Payout},
-		{"forbidden", refused(403, "E1"), row.CallerRejected, pauseForTime, row.Payout},
-		{"rate limit", refused(429, "E1"), row.CallerRejected, pauseForTime, row.Payout},
-		{"a proxy's 403", unknown(403), row.OutcomeUnknown, pauseForTime, row.Payout},
-		{"a proxy's 402", unknown(402), row.OutcomeUnknown, pauseEndless, row.Payout},
-		{"payment required", refused(402, "E1"), row.CallerRejected, pauseEndless, row.Payout},
-		{"account code", refused(400, "DRY"), row.CallerRejected, pauseEndless, row.Payout},
-		{"a payment's 402", refused(402, "E1"), row.RowRejected, responded, row.Payment},
-		{"not sent", notSent(), row.NotSent, noResponse, row.Payout},
-		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, row.NotSent,
-			noResponse, row.Payout},
-		{"invalid", invalid, row.RowRejected, noEffect, row.Payout},
-		{"lost", unanswered(""), row.OutcomeUnknown, noResponse, row.Payout},
-		{"not a Client's", errors.New("any"), row.OutcomeUnknown, noResponse, row.Payout},
-		{"not a Client's 401", fmt.Errorf("%w", paymentsvc.ErrUnauthorized), row.OutcomeUnknown, pauseForTime, row.Payout},
-	}
-	for _, tt := range tests {
-		r := s.classify(job{Claim: ledger.Claim{Kind: tt.kind, Claims: 1}}, tt.err)
-		assert.Equal(t, []any{tt.want, tt.effect, false}, []any{r.Kind, r.effect, r.Stuck}, tt.name)
-	}
-	r := s.classify(job{Claim: ledger.Claim{Kind: row.Payout, Claims: stuckClaims}}, refused(401, "E1"))
-	assert.True(t, r.Stuck)
-	assert.Equal(t, maxRetryAfter, r.Wait)
-}
-
-// deaf is a client without a DecodeError.
-type deaf struct{ *service }
-
 func (deaf) DecodesErrors() bool { return false }
-
-func TestMigrateTogether(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		driver := map[Dialect]string{SQLite: "sqlite", PostgreSQL: "pgx"}[db.dialect]
-		address := db.address
-		if db.dialect == SQLite {
-			address = "file:" + t.TempDir() + "/new.db" + pragmas
-		} else {
-			_, err := db.ExecContext(t.Context(), `DROP SCHEMA public CASCADE; CREATE SCHEMA public`)
-			require.NoError(t, err)
-		}
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				other, err := sql.Open(driver, address)
-				if assert.NoError(t, err) {
-					defer other.Close()
-					other.SetMaxOpenConns(1)
-					assert.NoError(t, Migrate(t.Context(), other))
-				}
-			})
-		}
-		wg.Wait()
-	})
-	db, err := sql.Open("sqlite", "file:"+t.TempDir()+"/empty.db"+pragmas)
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = Open(t.Context(), db, config(Config{}))
-	require.ErrorIs(t, err, ErrSchema)
-	_, err = Open(t.Context(), db, Config{Service: &service{}, Project: "p", Lease: time.Second})
-	require.ErrorIs(t, err, ErrInvalid)
-	_, err = Open(t.Context(), db, Config{Service: deaf{}, Project: "p"})
-	require.ErrorContains(t, err, "Config.Service: the client has no DecodeError, so no response proves a rejection")
-	grace := Config{Timeout: time.Minute, Lease: 5 * time.Minute, Grace: 3*time.Minute - 1}
-	require.ErrorContains(t, config(grace).withDefaults().check(),
-		"Config.Grace is 2m59.999999999s, want at least Config.Timeout and 2m0s")
-	grace.Grace = 0
-	assert.Equal(t, 3*time.Minute, config(grace).withDefaults().Grace)
-	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {
-		require.ErrorIs(t, config(Config{PerSecond: rate}).withDefaults().check(), ErrInvalid)
-	}
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 // withRoles is a database with the roles of the page, under names of this test.
@@ -35,6 +36,9 @@ func rolesOfPage(t *testing.T) withRoles {
 		r.sql = append(r.sql, strings.NewReplacer("payments_", r.prefix+"_").Replace(block[1]))
 	}
 	t.Cleanup(func() { // after the removal of the database
+		if t.Skipped() {
+			return
+		}
 		admin, err := sql.Open("pgx", os.Getenv("TEST_DATABASE_URL"))
 		require.NoError(t, err)
 		defer admin.Close()
@@ -44,20 +48,17 @@ func rolesOfPage(t *testing.T) withRoles {
 		}
 	})
 	r.database = postgres(t)
-	exec(t, r.database, `DROP SCHEMA public CASCADE`, r.sql[0])
+	r.Exec(t, `DROP SCHEMA public CASCADE`, r.sql[0])
 	return r
 }
 
 // as opens the database as a role. The test's server trusts every user.
 func (r withRoles) as(t *testing.T, role string) database {
 	t.Helper()
-	u, err := url.Parse(r.address)
+	u, err := url.Parse(r.Address)
 	require.NoError(t, err)
 	u.User = url.User(r.prefix + "_" + role)
-	db, err := sql.Open("pgx", u.String())
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Close() })
-	return database{PostgreSQL, u.String(), db}
+	return dbtest.Open(t, u.String())
 }
 
 func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
@@ -79,10 +80,8 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 		}
 		return nil
 	}
-	_, err = s.RunBatch(t.Context(), BatchLimit{})
-	require.NoError(t, err)
-	_, err = s.Pay(t.Context(), NewPayment{Key: "k", Type: paymentsvc.PaymentTypeCard, Amount: ten})
-	require.NoError(t, err)
+	runBatch(t, s, nil)
+	_ = pay(t, s, "k")
 	paid := notice(paymentsvc.EventPayoutStatusChanged, "", queued[1].UserData+"/1", success)
 	require.NoError(t, s.Notified(t.Context(), paid))
 	require.NoError(t, s.Sweep(t.Context()))
@@ -110,7 +109,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	r := rolesOfPage(t)
 	owner := r.as(t, "owner")
 	require.NoError(t, Migrate(t.Context(), owner.DB))
-	exec(t, owner, r.sql[1])
+	owner.Exec(t, r.sql[1])
 	f, monitor := &service{}, r.as(t, "monitor")
 	s := openStore(t, r.as(t, "program"), Config{Service: f})
 	figures := func() (all []string) {
@@ -131,15 +130,15 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 		return nil
 	}
 	queue(t, s, payouts("p", 2)...)
-	_, err := s.RunBatch(t.Context(), BatchLimit{})
-	require.NoError(t, err)
+	runBatch(t, s, nil)
 	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "another", success)))
-	require.NoError(t, s.KeepUnreadable(t.Context(), &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}))
-	_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
+	cut := &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}
+	require.NoError(t, s.KeepUnreadable(t.Context(), cut))
+	_, err := s.HoldPayouts(t.Context(), "ada", "a restore")
 	require.NoError(t, err)
 	queue(t, s, payouts("held", 1)...)
 	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
-	exec(t, owner, `UPDATE durable_queue SET created_at = created_at - 1000000`,
+	owner.Exec(t, `UPDATE durable_queue SET created_at = created_at - 1000000`,
 		`UPDATE durable_orders SET created_at = created_at - 2000000`,
 		`UPDATE durable_notifications SET received_at = received_at - 3000000`)
 	found := figures()
@@ -158,9 +157,9 @@ func TestSchemaRunsAsOneText(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		want := shape(t, db)
 		for _, table := range newTables {
-			exec(t, db, `DROP TABLE durable_`+table)
+			db.Exec(t, `DROP TABLE durable_`+table)
 		}
-		exec(t, db, strings.Join(Schema(db.dialect), ";\n"))
+		db.Exec(t, strings.Join(Schema(dialect(db)), ";\n"))
 		assert.Equal(t, want, shape(t, db))
 	})
 }
@@ -168,8 +167,8 @@ func TestSchemaRunsAsOneText(t *testing.T) {
 func TestProjectsOfOneProcessHaveTheirOwnSchemas(t *testing.T) {
 	db := postgres(t)
 	for _, project := range []string{"one", "two"} {
-		exec(t, db, `CREATE SCHEMA `+project)
-		u, err := url.Parse(db.address)
+		db.Exec(t, `CREATE SCHEMA `+project)
+		u, err := url.Parse(db.Address)
 		require.NoError(t, err)
 		query := u.Query()
 		query.Set("search_path", project)
@@ -177,11 +176,10 @@ func TestProjectsOfOneProcessHaveTheirOwnSchemas(t *testing.T) {
 		f := &service{}
 		c := config(Config{Service: f})
 		c.Project = project
-		s, err := Open(t.Context(), opened(t, PostgreSQL, u.String()).DB, c)
+		s, err := Open(t.Context(), migrated(t, dbtest.Open(t, u.String())).DB, c)
 		require.NoError(t, err)
 		queue(t, s, payouts("p", 2)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		n, different := f.starts()
 		assert.Equal(t, []int{2, 2}, []int{n, different}, project)
 		require.NoError(t, s.Drained(t.Context()))

@@ -39,7 +39,7 @@
 //
 // # Where to look
 //
-//   - internal/ledger/round_postgres.sql claims in "claimed" and records in "recorded". On SQLite, claim_sqlite.sql and
+//   - internal/ledger/round_postgres.sql claims in "claimed" and records in "recorded". On SQLite, claim.sql and
 //     record_sqlite.sql beside it do the same.
 //   - Store.endLeases in sweep.go ends a lease.
 //   - internal/row has the state machine, internal/schedule decides when to claim, and internal/recognize notices a

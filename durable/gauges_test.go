@@ -29,8 +29,7 @@ func TestGaugesAreCountsAgesPauseAndHold(t *testing.T) {
 			assert.Zero(t, g.Value, g.Name)
 		}
 		queue(t, s, payouts("sent", 2)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		setClock(t, db, clock.Now().Add(2*time.Hour))
 		_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
 		require.NoError(t, err)

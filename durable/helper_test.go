@@ -3,11 +3,9 @@ package durable
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,45 +20,28 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// database is an empty database of a test.
-type database struct {
-	dialect Dialect
-	address string
-	*sql.DB
-}
+// database is a database with durable's tables.
+type database = dbtest.Database
 
 // each runs f on SQLite and on PostgreSQL, which is skipped without TEST_DATABASE_URL.
 func each(t *testing.T, f func(t *testing.T, db database)) {
-	t.Run("SQLite", func(t *testing.T) { f(t, sqlite(t)) })
-	t.Run("PostgreSQL", func(t *testing.T) { f(t, postgres(t)) })
+	dbtest.Each(t, func(t *testing.T, db database) { f(t, migrated(t, db)) })
 }
 
-const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-
-func sqlite(t *testing.T) database {
+func migrated(t *testing.T, db database) database {
 	t.Helper()
-	return opened(t, SQLite, "file:"+filepath.Join(t.TempDir(), "test.db")+pragmas)
+	require.NoError(t, Migrate(t.Context(), db.DB))
+	return db
 }
 
-func opened(t *testing.T, d Dialect, address string) database {
-	t.Helper()
-	driver := "pgx"
-	if d == SQLite {
-		driver = "sqlite"
+func sqlite(t *testing.T) database   { return migrated(t, dbtest.SQLite(t)) }
+func postgres(t *testing.T) database { return migrated(t, dbtest.Open(t, dbtest.Postgres(t))) }
+
+func dialect(db database) Dialect {
+	if db.SQLite {
+		return SQLite
 	}
-	db, err := sql.Open(driver, address)
-	require.NoError(t, err)
-	if d == SQLite {
-		db.SetMaxOpenConns(1)
-	}
-	t.Cleanup(func() { db.Close() })
-	require.NoError(t, Migrate(t.Context(), db))
-	return database{d, address, db}
-}
-
-func postgres(t *testing.T) database {
-	t.Helper()
-	return opened(t, PostgreSQL, dbtest.Postgres(t))
+	return PostgreSQL
 }
 
 // service starts whatever it is sent as often as it is sent, unless before or after says otherwise.
@@ -70,7 +51,10 @@ type service struct {
 	calls   int
 	before  func(n int, userData string) error // an error instead of the start of call n, from 1
 	after   func(n int, userData string) error // an error after it
-	foreign bool                               // StatusPayment answers with another payment
+	// call is called at the begin of each call, if it is set. Its error is the call's.
+	call    func(ctx context.Context, endpoint string) error
+	order   func(userData string) string // replaces the order_id of a start, if it is set
+	foreign bool                         // StatusPayment answers with another payment
 	// status changes the response of a status call, if it is set. It may do more before the response arrives.
 	status func(*paymentsvc.StatusResponse) error
 	polls  int
@@ -100,21 +84,44 @@ func (f *service) start(userData string) (string, error) {
 	return order, nil
 }
 
-func (f *service) InitPayment(_ context.Context, _ paymentsvc.PaymentType,
-	r paymentsvc.PaymentRequest) (*paymentsvc.InitPaymentResponse, error) {
-	order, err := f.start(r.UserData)
+func (f *service) begin(ctx context.Context, endpoint string) error {
+	if f.call == nil {
+		return nil
+	}
+	return f.call(ctx, endpoint)
+}
+
+func (f *service) init(ctx context.Context, endpoint, userData string) (order string, err error) {
+	if err := f.begin(ctx, endpoint); err != nil {
+		return "", err
+	}
+	order, err = f.start(userData)
+	if f.order != nil {
+		order = f.order(userData)
+	}
+	return order, err
+}
+
+func (f *service) InitPayment(
+	ctx context.Context, _ paymentsvc.PaymentType, r paymentsvc.PaymentRequest,
+) (*paymentsvc.InitPaymentResponse, error) {
+	order, err := f.init(ctx, "init_payment", r.UserData)
 	return &paymentsvc.InitPaymentResponse{OrderID: order, RedirectURL: "https://pay.example/" + order}, err
 }
 
-func (f *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
-	order, err := f.start(r.UserData)
+func (f *service) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
+	order, err := f.init(ctx, "init_payout", r.UserData)
 	return &paymentsvc.InitPayoutResponse{OrderID: order}, err
 }
 
 var errNotFound = refused(404, "order_not_found")
 
-func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
-	error) {
+func (f *service) StatusPayment(
+	ctx context.Context, r paymentsvc.StatusPaymentRequest,
+) (*paymentsvc.StatusResponse, error) {
+	if err := f.begin(ctx, "status_payment"); err != nil {
+		return nil, err
+	}
 	userData := r.UserData
 	if userData == "" {
 		userData, _, _ = strings.Cut(r.OrderID, "/")
@@ -132,8 +139,9 @@ func (f *service) StatusPayment(_ context.Context, r paymentsvc.StatusPaymentReq
 	return f.respond(userData, orders[0])
 }
 
-func (f *service) StatusPayout(_ context.Context, r paymentsvc.StatusPayoutRequest) (*paymentsvc.StatusResponse,
-	error) {
+func (f *service) StatusPayout(
+	_ context.Context, r paymentsvc.StatusPayoutRequest,
+) (*paymentsvc.StatusResponse, error) {
 	userData, _, _ := strings.Cut(r.OrderID, "/")
 	return f.respond(userData, r.OrderID)
 }
@@ -292,10 +300,8 @@ func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 }
 
 func count(t testing.TB, s *Store, k Kind) map[State]int64 {
-	c, err := s.Counts(t.Context(), Filter{Kind: k})
-	require.NoError(t, err)
 	states := map[State]int64{}
-	for state, n := range c.States {
+	for state, n := range counts(t, s, Filter{Kind: k}).States {
 		states[state] = n.Rows
 	}
 	return states
@@ -307,14 +313,6 @@ func get(t require.TestingT, s *Store, userData string) Row {
 	return publicRow(r)
 }
 
-// exec runs statements on a database.
-func exec(t require.TestingT, db database, statements ...string) {
-	for _, statement := range statements {
-		_, err := db.ExecContext(context.Background(), statement)
-		require.NoError(t, err, statement)
-	}
-}
-
 // set changes columns of the row userData, "" for all rows, with all consequences for the queue, the claims and the
 // order_ids. state may be 'starting', which claims the row with the token T.
 func set(t require.TestingT, db database, userData, columns string) {
@@ -322,12 +320,12 @@ func set(t require.TestingT, db database, userData, columns string) {
 	if userData != "" {
 		where = ` WHERE user_data = '` + userData + `'`
 	}
-	exec(t, db, `UPDATE durable_rows SET `+columns+where, `DELETE FROM durable_queue`+where,
+	db.Exec(t, `UPDATE durable_rows SET `+columns+where, `DELETE FROM durable_queue`+where,
 		`DELETE FROM durable_orders`+where)
 	if where == "" {
 		where = ` WHERE TRUE`
 	}
-	exec(t, db,
+	db.Exec(t,
 		`INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 			SELECT user_data, kind, 'T', claims + 1, due_at, due_at + 1, created_at
 			FROM durable_rows`+where+` AND state = 'starting'`,
@@ -383,4 +381,40 @@ func notice(event paymentsvc.EventType, userData, orderID string,
 		Event: event, UserData: userData, OrderID: orderID, StatusDescription: status, Amount: ten,
 		Raw: []byte(`{"order_id":"` + orderID + `"}`),
 	}
+}
+
+// pass moves the clocks of the database and of the process.
+func pass(t require.TestingT, db database, c *clocks, d time.Duration) {
+	c.Add(d)
+	setClock(t, db, c.Now())
+}
+
+// runBatch sends the due rows and returns the number of calls. want is the error, nil for none.
+func runBatch(t testing.TB, s *Store, want error) int {
+	t.Helper()
+	calls, err := s.RunBatch(t.Context(), BatchLimit{})
+	require.ErrorIs(t, err, want)
+	return calls
+}
+
+// pay pays with a card.
+func pay(t testing.TB, s *Store, key string) Row {
+	t.Helper()
+	r, err := s.Pay(t.Context(), NewPayment{Key: key, Type: paymentsvc.PaymentTypeCard, Amount: ten})
+	require.NoError(t, err)
+	return r
+}
+
+func status(t testing.TB, s *Store) Status {
+	t.Helper()
+	got, err := s.Status(t.Context())
+	require.NoError(t, err)
+	return got
+}
+
+func counts(t testing.TB, s *Store, f Filter) Counts {
+	t.Helper()
+	got, err := s.Counts(t.Context(), f)
+	require.NoError(t, err)
+	return got
 }

@@ -53,8 +53,8 @@ type Counts struct {
 	Held Count
 	// Unmatched counts the notifications of [Store.Unmatched]. Their age begins with their arrival. It is 0 for a batch.
 	Unmatched Count
-	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival. It
-	// is 0 for a batch.
+	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival.
+	// It is 0 for a batch.
 	Unreadable Count
 	// Pruned is [Batch].Pruned. It is 0 without a batch.
 	Pruned int64
@@ -81,7 +81,8 @@ func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, e
 	return func(yield func(Row, error) bool) {
 		selected := s.selected(f)
 		var ok bool
-		if selected.After, ok = place(f.After); !ok {
+		selected.After, ok = place(f.After)
+		if !ok {
 			return
 		}
 		for left := f.Limit; ; {
@@ -153,7 +154,8 @@ func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 		found, now, err := s.ledger.Find(ctx, text, users...)
 		if err == nil && len(found) == 0 {
 			var pruned bool
-			if pruned, err = s.ledger.FindPruned(ctx, text, users...); pruned {
+			pruned, err = s.ledger.FindPruned(ctx, text, users...)
+			if pruned {
 				err = ErrPruned
 			}
 		}
@@ -169,8 +171,8 @@ func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	}
 }
 
-// Counts returns the numbers of rows of f.Kind and f.Batch. For a batch it reads all rows, or its newest f.Limit rows. It
-// ignores the other fields of f.
+// Counts returns the numbers of rows of f.Kind and f.Batch. For a batch it reads all rows, or its newest f.Limit rows.
+// It ignores the other fields of f.
 func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
 	counted, err := s.counts(ctx, f)
 	if err != nil {
@@ -277,7 +279,7 @@ func (s *Store) Notices(ctx context.Context, r Row) ([]Notice, error) {
 func publicNotices(notices []ledger.Notice) []Notice {
 	public := make([]Notice, 0, len(notices))
 	for _, n := range notices {
-		public = append(public, publicNotice(n))
+		public = append(public, Notice(n))
 	}
 	return public
 }
@@ -289,7 +291,7 @@ func (s *Store) Decisions(ctx context.Context, userData string) ([]Decision, err
 	for _, d := range stored {
 		decisions = append(decisions, Decision{
 			Kind: DecisionKind(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: State(d.State),
-			ReviewReason: d.ReviewReason, At: at(d.At),
+			ReviewReason: d.ReviewReason, At: d.At,
 		})
 	}
 	return decisions, err

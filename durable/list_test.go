@@ -35,8 +35,7 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 		queue(t, openStore(t, old, Config{}), two[0])
 		s := openStore(t, db, Config{ReadDB: old.DB})
 		queued := queue(t, s, two...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 
 		compared, err := s.Compare(t.Context(), two...)
 		require.NoError(t, err)
@@ -93,15 +92,10 @@ func TestRowsAndCountsHaveAges(t *testing.T) {
 		clock := &clocks{process: time.Now()}
 		s := openShimmed(t, db, Config{PendingReview: 2 * time.Hour}, clock)
 		var sent []Queued
-		pass := func(d time.Duration) {
-			clock.Add(d)
-			setClock(t, db, clock.Now())
-		}
 		for _, name := range []string{"old", "young"} {
 			sent = append(sent, queue(t, s, payouts(name, 1)...)...)
-			_, err := s.RunBatch(t.Context(), BatchLimit{})
-			require.NoError(t, err)
-			pass(time.Hour)
+			runBatch(t, s, nil)
+			pass(t, db, clock, time.Hour)
 		}
 		list := func(f Filter) (users []string) {
 			for _, r := range collect(t, s.Rows(t.Context(), f)) {
@@ -117,16 +111,18 @@ func TestRowsAndCountsHaveAges(t *testing.T) {
 		assert.Equal(t, []string{old}, list(Filter{MinAge: 2 * time.Hour}))
 		assert.Equal(t, []string{old}, list(Filter{Review: true}))
 		assert.Equal(t, []string{old}, list(Filter{Review: true, UserData: []string{young, old}}))
-		c, err := s.Counts(t.Context(), Filter{})
-		require.NoError(t, err)
+		got := counts(t, s, Filter{})
 		assert.Equal(t, Counts{
 			States: map[State]Count{StatePending: {2, 2 * time.Hour}},
 			Review: Count{1, 2 * time.Hour}, Overdue: Count{1, 2 * time.Hour},
-		}, c)
+		}, got)
 		n, _, err := s.DecideMany(t.Context(), Filter{Review: true}, Decision{Kind: DecidePaid, By: "ada"}, false)
 		require.NoError(t, err)
 		assert.Equal(t, 1, n, "an operator decides an overdue row")
 		assert.Empty(t, list(Filter{Review: true}))
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
+			assert.False(t, r.Overdue, "neither a young row nor a final one")
+		}
 	})
 }
 
@@ -135,14 +131,13 @@ func TestWithoutPendingReviewAgeIsNoReason(t *testing.T) {
 	clock := &clocks{process: time.Now()}
 	s := openShimmed(t, db, Config{}, clock)
 	queue(t, s, payouts("p", 1)...)
-	_, err := s.RunBatch(t.Context(), BatchLimit{})
-	require.NoError(t, err)
+	runBatch(t, s, nil)
 	setClock(t, db, clock.Now().Add(1000*time.Hour))
 	assert.Empty(t, collect(t, s.Rows(t.Context(), Filter{Review: true})))
 	for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
 		assert.False(t, r.Overdue)
 	}
-	_, err = Open(t.Context(), db.DB, config(Config{PendingReview: -1}))
+	_, err := Open(t.Context(), db.DB, config(Config{PendingReview: -1}))
 	require.ErrorIs(t, err, ErrInvalid)
 }
 

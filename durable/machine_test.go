@@ -15,7 +15,6 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
-	"github.com/paymentsvc/paymentsvc/durable/internal/recognize"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
@@ -215,7 +214,8 @@ func (m *machine) reconcile(rt *rapid.T) {
 	wrong := rapid.IntRange(0, 9).Draw(rt, "amount") == 0
 	m.f.status = func(r *paymentsvc.StatusResponse) error {
 		r.Raw = fmt.Appendf(nil, `{"state":%q}`, map[paymentsvc.StatusName]State{
-			paymentsvc.StatusPending: StatePending, paymentsvc.StatusSuccess: StateSucceeded, paymentsvc.StatusFailure: StateFailed,
+			paymentsvc.StatusPending: StatePending, paymentsvc.StatusSuccess: StateSucceeded,
+			paymentsvc.StatusFailure: StateFailed,
 		}[m.status])
 		if wrong {
 			r.Amount = paymentsvc.MustParseAmount("99")
@@ -387,7 +387,7 @@ func (m *machine) check(rt *rapid.T) {
 func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		setClock(t, db, time.Now())
-		exec(t, db, `CREATE TABLE test_changes (state TEXT NOT NULL)`)
+		db.Exec(t, `CREATE TABLE test_changes (state TEXT NOT NULL)`)
 		f, w := &service{}, &markWitness{}
 		onChange := func(ctx context.Context, tx *sql.Tx, e Event) error {
 			_, err := tx.ExecContext(ctx, `INSERT INTO test_changes VALUES ($1)`, string(e.To))
@@ -416,11 +416,11 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				p.clock.mu.Lock()
 				p.clock.process = m.now.Add(time.Duration(off) * time.Minute)
 				p.clock.mu.Unlock()
-				p.guard.Remember(recognize.Claim{})
+				p.guard.Remember(row.Claim{})
 				p.pending = pendingPolls{}
 			}
 			m.pass(0)
-			exec(rt, db, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
+			db.Exec(rt, `DELETE FROM durable_rows`, `DELETE FROM durable_queue`, `DELETE FROM durable_claims`,
 				`DELETE FROM durable_orders`, `DELETE FROM durable_notifications`, `DELETE FROM test_changes`,
 				`DELETE FROM durable_pruned`,
 				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0, hold = 0`)

@@ -2,8 +2,14 @@ package durable
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
@@ -11,8 +17,8 @@ import (
 
 // Notified stores a notification and applies it, once by its Key. It fits [paymentsvc.Webhook.Handler]. After nil, a
 // repetition has no effect, and the response to the service may be a success. After an error of OnChange, the
-// notification is stored, and Run applies it later. After an error of the database the notification may be lost, because
-// the document does not specify whether the service repeats a notification (section 6).
+// notification is stored, and Run applies it later. After an error of the database the notification may be lost,
+// because the document does not specify whether the service repeats a notification (section 6).
 //
 // It changes no final state. A contradiction, another amount or another order_id sets [Row].ReviewReason. A
 // notification with an unknown order_id waits for its row. Events without a specification in the interface document are
@@ -48,4 +54,69 @@ func (s *Store) applyEarlyNotifications(ctx context.Context, orderIDs []string) 
 	if err != nil {
 		s.c.Log.ErrorContext(ctx, "durable: a notification will be applied later", "error", err.Error())
 	}
+}
+
+// Unreadable is a genuine notification with an unreadable body, so its row is not known. fmt, slog and encoding/json do
+// not show its Body.
+type Unreadable struct {
+	// Key is the SHA-256 of the body in hexadecimal digits.
+	Key string
+	// Reason is the fault of the body, without bytes of it.
+	Reason string
+	// Body contains the first 64 KiB. The bytes may contain sensitive text.
+	Body []byte
+	// Size is the number of bytes of the whole body.
+	Size int64
+	// ReceivedAt is the time of the first arrival, by the database's clock.
+	ReceivedAt time.Time
+}
+
+// Format prints String under every verb.
+func (u Unreadable) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, u.String()) }
+
+// String returns the Key and the Reason.
+func (u Unreadable) String() string { return "unreadable notification " + u.Key + ": " + u.Reason }
+
+// LogValue returns String.
+func (u Unreadable) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// MarshalJSON encodes String.
+func (u Unreadable) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
+
+// KeepUnreadable stores a genuine notification with an unreadable body for a review, once by its bytes. It fits
+// [paymentsvc.WebhookConfig].OnUnreadable. After nil, the notification is committed. At most 1,000 wait for a review;
+// then KeepUnreadable returns an error until [Store.ReviewUnreadable]. Other errors are the database's.
+func (s *Store) KeepUnreadable(ctx context.Context, e *paymentsvc.NotificationError) error {
+	sum := sha256.Sum256(e.Raw)
+	u := ledger.Unreadable{
+		Key: hex.EncodeToString(sum[:]), Reason: e.Err.Error(), Body: e.Raw, Size: int64(len(e.Raw)),
+	}
+	if err := s.ledger.StoreUnreadable(ctx, u); err != nil {
+		return fmt.Errorf("durable: unreadable notification: %w", err)
+	}
+	s.c.Log.WarnContext(ctx, "durable: a genuine notification is unreadable and needs review",
+		"key", u.Key, "size", u.Size, "error", u.Reason)
+	return nil
+}
+
+// Unreadable returns the unreadable notifications that wait for a review, the oldest first, at most 50.
+func (s *Store) Unreadable(ctx context.Context) ([]Unreadable, error) {
+	stored, err := s.ledger.Unreadable(ctx, lastNotices)
+	list := make([]Unreadable, 0, len(stored))
+	for _, u := range stored {
+		list = append(list, Unreadable(u))
+	}
+	return list, err
+}
+
+// ReviewUnreadable ends the wait of an unreadable notification. by is the operator and is required. It keeps the bytes
+// of the last 1,000 reviewed notifications. Errors wrap [ErrInvalid] or [ErrNotFound], or are the database's.
+func (s *Store) ReviewUnreadable(ctx context.Context, key, by string) error {
+	if by == "" {
+		return fmt.Errorf("%w: by is required", ErrInvalid)
+	}
+	if err := s.ledger.ReviewUnreadable(ctx, ledger.Storable(key), ledger.Storable(by)); err != nil {
+		return fmt.Errorf("durable: review: %w", err)
+	}
+	return nil
 }

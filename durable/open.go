@@ -106,7 +106,7 @@ func (s *Store) configureLedger() {
 		l.OnChange = func(ctx context.Context, tx *sql.Tx, e ledger.Event) error {
 			event := Event{Row: publicRow(&e.Row), From: State(e.From), To: State(e.To)}
 			if e.Refund != nil {
-				refund := publicNotice(*e.Refund)
+				refund := Notice(*e.Refund)
 				event.Refund = &refund
 			}
 			return onChange(ctx, tx, event)
@@ -125,8 +125,11 @@ func (s *Store) newScheduler(dialect Dialect) *schedule.Scheduler[job, callResul
 		rounds = 2
 	}
 	return schedule.New(schedule.Config[job, callResult]{
-		Ledger: rounder{s}, Call: s.callForSlot, Slots: s.c.Slots, MaxRounds: rounds,
-		MaxRecords: maxRecords, PerSecond: s.c.PerSecond, Poll: s.c.Poll, Log: s.c.Log,
+		Ledger: rounder{s}, Slots: s.c.Slots, MaxRounds: rounds, MaxRecords: maxRecords,
+		Call: func(ctx context.Context, j job) schedule.Completion[callResult] {
+			return s.completion(s.call(ctx, j), 1)
+		},
+		PerSecond: s.c.PerSecond, Poll: s.c.Poll, Log: s.c.Log,
 	})
 }
 

@@ -26,17 +26,6 @@ const (
 	waiters = `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 )
 
-// pass moves the clock of the database and of the process.
-func pass(t *testing.T, db database, c *clocks, d time.Duration) {
-	c.Add(d)
-	setClock(t, db, c.Now())
-}
-
-func number(t require.TestingT, db database, query string) (n int) {
-	require.NoError(t, db.QueryRowContext(context.Background(), query).Scan(&n), query)
-	return n
-}
-
 // pruned requires that Prune deletes n rows.
 func pruned(t *testing.T, s *Store, n int) {
 	t.Helper()
@@ -48,16 +37,25 @@ func pruned(t *testing.T, s *Store, n int) {
 // succeed sends all due payouts and ends them with notifications.
 func succeed(t *testing.T, s *Store) {
 	t.Helper()
-	_, err := s.RunBatch(t.Context(), BatchLimit{})
-	require.NoError(t, err)
-	for r, err := range s.Rows(t.Context(), Filter{State: StatePending}) {
-		require.NoError(t, err)
+	runBatch(t, s, nil)
+	for _, r := range collect(t, s.Rows(t.Context(), Filter{State: StatePending})) {
 		event := paymentsvc.EventPayoutStatusChanged
 		if r.Kind == KindPayment {
 			event = paymentsvc.EventPaymentStatusChanged
 		}
 		require.NoError(t, s.Notified(t.Context(), notice(event, r.UserData, r.OrderID, success)))
 	}
+}
+
+// settled returns a store with the payout a-0000, which has succeeded a day ago.
+func settled(t *testing.T, db database, c Config) (s *Store, userData string) {
+	t.Helper()
+	clock := &clocks{process: time.Now()}
+	s = openShimmed(t, db, c, clock)
+	userData = queue(t, s, payouts("a", 1)...)[0].UserData
+	succeed(t, s)
+	pass(t, db, clock, day)
+	return s, userData
 }
 
 func TestPruneRejectsAReferenceForever(t *testing.T) {
@@ -79,14 +77,11 @@ func TestPruneRejectsAReferenceForever(t *testing.T) {
 		pass(t, db, clock, day)
 		pruned(t, s, 4)
 		for _, table := range []string{"rows", "orders", "notifications", "decisions", "queue", "claims"} {
-			assert.Zero(t, number(t, db, `SELECT COUNT(*) FROM durable_`+table), table)
+			assert.Zero(t, db.Number(t, `SELECT COUNT(*) FROM durable_`+table), table)
 		}
-		assert.Equal(t, 4, number(t, db, tombstones))
-		counts, err := s.Counts(t.Context(), Filter{Batch: "file"})
-		require.NoError(t, err)
-		assert.EqualValues(t, 2, counts.Pruned)
-		for b, err := range s.Batches(t.Context()) {
-			require.NoError(t, err)
+		assert.Equal(t, 4, db.Number(t, tombstones))
+		assert.EqualValues(t, 2, counts(t, s, Filter{Batch: "file"}).Pruned)
+		for _, b := range collect(t, s.Batches(t.Context())) {
 			assert.EqualValues(t, 2, b.Pruned)
 		}
 
@@ -131,12 +126,6 @@ func ledgerTx(t *testing.T, s *Store, f func(*sql.Tx) error) error {
 	return s.ledger.Tx(t.Context(), func(_ context.Context, tx *sql.Tx) error { return f(tx) })
 }
 
-func status(t *testing.T, s *Store) Status {
-	got, err := s.Status(t.Context())
-	require.NoError(t, err)
-	return got
-}
-
 func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		clock := &clocks{process: time.Now()}
@@ -164,14 +153,14 @@ func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 			set(t, db, users[name], fmt.Sprintf(`state = '%s', order_id = 'order of %s'`, state,
 				map[bool]string{true: "payments", false: name}[name == "payment's notification"]))
 		}
-		exec(t, db,
+		db.Exec(t,
 			`UPDATE durable_rows SET created_at = created_at - 86400000 WHERE reference <> 'young'`,
 			`UPDATE durable_rows SET updated_at = updated_at - 86400000 WHERE reference NOT IN ('young', 'changed')`,
 			`UPDATE durable_rows SET review_reason = 'look' WHERE reference = 'review'`,
 			`INSERT INTO durable_events_due (id, user_data, from_state, to_state, refund_key, due_at)
 				VALUES ('e', '`+users["event"]+`', 'pending', 'succeeded', '', 0)`)
 		store := func(key string, event paymentsvc.EventType, userData, orderID string, matched int, age time.Duration) {
-			exec(t, db, fmt.Sprintf(`INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name,
+			db.Exec(t, fmt.Sprintf(`INSERT INTO durable_notifications (key, event, order_id, user_data, status, status_name,
 				status_code, amount, matched, received_at) VALUES ('%s', '%s', '%s', '%s', 1, 'SUCCESS', 1, '1', %d, %d)`,
 				key, event, orderID, userData, matched, clock.Now().Add(-age).UnixMilli()))
 		}
@@ -184,17 +173,16 @@ func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 		store("6", payout, "", "order of old failed", 1, 2*day)
 		store("7", paymentsvc.EventPaymentStatusChanged, "", "order of payments", 1, 2*day)
 		pruned(t, s, 4)
-		assert.Equal(t, 4, number(t, db, tombstones))
+		assert.Equal(t, 4, db.Number(t, tombstones))
 		left := map[string]bool{}
-		for r, err := range s.Rows(t.Context(), Filter{}) {
-			require.NoError(t, err)
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
 			left[r.Reference] = true
 		}
 		for _, name := range names {
 			gone := slices.Contains([]string{"old succeeded", "old failed", "old rejected", "payment's notification"}, name)
 			assert.Equal(t, !gone, left[name], name)
 		}
-		assert.Equal(t, 6, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+		assert.Equal(t, 6, db.Number(t, `SELECT COUNT(*) FROM durable_notifications`))
 	})
 }
 
@@ -236,7 +224,7 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 		} {
 			require.NoError(t, s.Notified(t.Context(), n))
 		}
-		assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
+		assert.Equal(t, 2, db.Number(t, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
 		// The process died between the two steps of Notified.
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
 			Key: "died", Event: payout, OrderID: r.OrderID, StatusDescription: success, Amount: ten,
@@ -255,10 +243,10 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 		assert.Equal(t, 2, strings.Count(log.String(), "a notification has no row"))
 		pass(t, db, clock, day-2*time.Hour)
 		pruned(t, s, 0)
-		assert.Equal(t, 9, number(t, db, `SELECT COUNT(*) FROM durable_notifications`), "younger than the age")
+		assert.Equal(t, 9, db.Number(t, `SELECT COUNT(*) FROM durable_notifications`), "younger than the age")
 		pass(t, db, clock, 2*time.Hour)
 		pruned(t, s, 0)
-		assert.Equal(t, 3, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+		assert.Equal(t, 3, db.Number(t, `SELECT COUNT(*) FROM durable_notifications`))
 	})
 }
 
@@ -270,20 +258,20 @@ func TestPruneContinuesAfterAnErrorInABatch(t *testing.T) {
 		queue(t, s, payouts("a", 1200)...)
 		set(t, db, "", `state = 'succeeded', order_id = 'order of ' || user_data`)
 		pass(t, db, clock, day)
-		if db.dialect == SQLite {
-			exec(t, db, `PRAGMA foreign_keys = ON`)
+		if db.SQLite {
+			db.Exec(t, `PRAGMA foreign_keys = ON`)
 		}
-		exec(t, db, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data))`,
+		db.Exec(t, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data))`,
 			`INSERT INTO partner SELECT user_data FROM durable_rows WHERE user_data =
 				(SELECT user_data FROM durable_rows ORDER BY created_at DESC, user_data DESC LIMIT 1)`)
 		n, err := s.Prune(t.Context(), day)
 		require.Error(t, err)
 		assert.EqualValues(t, 1000, n)
 		for _, table := range []string{"rows", "orders"} {
-			assert.Equal(t, 200, number(t, db, `SELECT COUNT(*) FROM durable_`+table), table)
+			assert.Equal(t, 200, db.Number(t, `SELECT COUNT(*) FROM durable_`+table), table)
 		}
-		assert.Equal(t, 1000, number(t, db, tombstones))
-		exec(t, db, `DROP TABLE partner`)
+		assert.Equal(t, 1000, db.Number(t, tombstones))
+		db.Exec(t, `DROP TABLE partner`)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = s.Prune(ended, day)
@@ -304,11 +292,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 		list := payouts("a", n)
 		queue(t, s, list...)
 		succeed(t, s)
-		var rows []Row
-		for r, err := range s.Rows(t.Context(), Filter{}) {
-			require.NoError(t, err)
-			rows = append(rows, r)
-		}
+		rows := collect(t, s.Rows(t.Context(), Filter{}))
 		pass(t, db, clock, day)
 		work := []func(int) error{}
 		for _, store := range []*Store{s, other} {
@@ -354,8 +338,8 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 		assert.Equal(t, n, different)
 		calls, _ := f.starts()
 		assert.Equal(t, n, calls)
-		assert.Equal(t, n, number(t, db, tombstones)+number(t, db, `SELECT COUNT(*) FROM durable_rows`))
-		assert.Zero(t, number(t, db, `SELECT COUNT(*) FROM durable_orders
+		assert.Equal(t, n, db.Number(t, tombstones)+db.Number(t, `SELECT COUNT(*) FROM durable_rows`))
+		assert.Zero(t, db.Number(t, `SELECT COUNT(*) FROM durable_orders
 			WHERE user_data NOT IN (SELECT user_data FROM durable_rows)`))
 		assert.False(t, status(t, s).Hold)
 	})
@@ -364,19 +348,14 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 // A process whose last claim is of a pruned row notices a restored backup from before that claim.
 func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f, clock := &service{}, &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		queue(t, s, payouts("a", 1)...)
-		succeed(t, s)
-		pass(t, db, clock, day)
+		f := &service{}
+		s, _ := settled(t, db, Config{Service: f})
 		pruned(t, s, 1)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		assert.False(t, status(t, s).Hold, "the row was deleted on purpose")
-		exec(t, db, `UPDATE durable_pruned SET id_low = id_low + 1`) // another row was pruned before the backup
+		db.Exec(t, `UPDATE durable_pruned SET id_low = id_low + 1`) // another row was pruned before the backup
 		queue(t, s, payouts("a", 1)...)
-		_, err = s.RunBatch(t.Context(), BatchLimit{})
-		require.ErrorIs(t, err, ErrHeld)
+		runBatch(t, s, ErrHeld)
 		calls, _ := f.starts()
 		assert.Equal(t, 1, calls)
 	})
@@ -386,12 +365,9 @@ func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 // partner's table holds Prune back after it has deleted the rows.
 func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	db := postgres(t)
-	f, clock := &service{}, &clocks{process: time.Now()}
-	s := openShimmed(t, db, Config{Service: f}, clock)
-	queue(t, s, payouts("a", 1)...)
-	succeed(t, s)
-	pass(t, db, clock, day)
-	exec(t, db, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data) ON DELETE CASCADE)`,
+	f := &service{}
+	s, _ := settled(t, db, Config{Service: f})
+	db.Exec(t, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data) ON DELETE CASCADE)`,
 		`INSERT INTO partner SELECT user_data FROM durable_rows`)
 	held, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -400,7 +376,7 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
-	waitUntil(t, func() bool { return number(t, db, waiters) == 1 })
+	waitUntil(t, func() bool { return db.Number(t, waiters) == 1 })
 	again := make(chan error, 1)
 	go func() {
 		again <- ledgerTx(t, s, func(tx *sql.Tx) error {
@@ -411,7 +387,7 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 			return err
 		})
 	}()
-	waitUntil(t, func() bool { return len(again) == 1 || number(t, db, waiters) == 2 })
+	waitUntil(t, func() bool { return len(again) == 1 || db.Number(t, waiters) == 2 })
 	require.NoError(t, held.Commit())
 	require.NoError(t, <-ended)
 	require.NoError(t, <-again)
@@ -425,7 +401,7 @@ func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 	db := postgres(t)
 	clock := &clocks{process: time.Now()}
 	s := openShimmed(t, db, Config{}, clock)
-	exec(t, db, `INSERT INTO durable_batches (id, name, created_at) VALUES ('file', '', 0)`)
+	db.Exec(t, `INSERT INTO durable_batches (id, name, created_at) VALUES ('file', '', 0)`)
 	payout := payouts("a", 1)[0]
 	payout.Batch = "file"
 	userData := queue(t, s, payout)[0].UserData
@@ -438,7 +414,7 @@ func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
-	waitUntil(t, func() bool { return number(t, db, waiters) == 1 })
+	waitUntil(t, func() bool { return db.Number(t, waiters) == 1 })
 	for _, n := range []ledger.Notice{
 		{Key: "by user_data", UserData: userData}, {Key: "by order_id", OrderID: userData + "/1"},
 	} {
@@ -450,9 +426,9 @@ func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 	}))
 	require.NoError(t, held.Commit())
 	require.NoError(t, <-ended)
-	assert.Equal(t, 1, number(t, db, tombstones))
-	assert.Equal(t, 2, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
-	assert.Equal(t, 1, number(t, db, `SELECT COUNT(*) FROM durable_notifications WHERE key = 'unspecified'`))
+	assert.Equal(t, 1, db.Number(t, tombstones))
+	assert.Equal(t, 2, db.Number(t, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
+	assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_notifications WHERE key = 'unspecified'`))
 }
 
 // The service has reported the order_id of the pruned row with the user_data of a row that waits for a review.
@@ -477,18 +453,14 @@ func TestPruneKeepsTheNotificationsOfOtherRows(t *testing.T) {
 // A notification whose user_data no row has may be of a row that a restored backup has lost, so it prevents a claim.
 func TestNotificationWithAnotherUserDataIsNotOfThePrunedRow(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f, clock := &service{}, &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		userData := queue(t, s, payouts("a", 1)...)[0].UserData
-		succeed(t, s)
+		f := &service{}
+		s, userData := settled(t, db, Config{Service: f})
 		orderID := get(t, s, userData).OrderID
-		pass(t, db, clock, day)
 		pruned(t, s, 1)
 		lost := derived(s.c.Project, KindPayout, payouts("b", 1)[0].Reference)
 		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, lost, orderID, success)))
 		queue(t, s, payouts("b", 1)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		calls, _ := f.starts()
 		assert.Equal(t, 1, calls)
 	})
@@ -501,7 +473,7 @@ func TestPruneDoesNotWaitForADeletionOfAnotherProcess(t *testing.T) {
 	for n := range 502 {
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{Key: fmt.Sprint(n), Amount: ten}))
 	}
-	exec(t, db, `UPDATE durable_notifications SET matched = 2`)
+	db.Exec(t, `UPDATE durable_notifications SET matched = 2`)
 	pass(t, db, clock, day)
 	other, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -509,7 +481,7 @@ func TestPruneDoesNotWaitForADeletionOfAnotherProcess(t *testing.T) {
 	_, err = other.ExecContext(t.Context(), `DELETE FROM durable_notifications WHERE key = '0'`)
 	require.NoError(t, err)
 	pruned(t, s, 0)
-	assert.Equal(t, 1, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+	assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_notifications`))
 	require.NoError(t, other.Commit())
-	assert.Zero(t, number(t, db, `SELECT COUNT(*) FROM durable_notifications`))
+	assert.Zero(t, db.Number(t, `SELECT COUNT(*) FROM durable_notifications`))
 }

@@ -1,38 +1,439 @@
 package durable
 
 import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/paymentsvc/paymentsvc"
 )
 
-// A request may arrive a minute after its call was abandoned. Until then the service says truly that it has no such
-// payment.
-func TestPaymentWhoseRequestIsLateIsStartedOnce(t *testing.T) {
-	for _, late := range []time.Duration{5 * time.Second, 45 * time.Second, 100 * time.Second} {
-		f, clock := &service{before: func(int, string) error { return unanswered("") }}, &clocks{process: time.Now()}
-		db := sqlite(t)
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
-		require.Equal(t, StateUnknown, r.State)
-		f.before = nil
-		for passed := time.Duration(0); passed < 5*time.Minute; passed += 5 * time.Second {
-			if passed == late {
-				_, _ = f.start(r.UserData)
-			}
+func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		f := &service{call: func(context.Context, string) error { return unanswered("") }}
+		s := openShimmed(t, db, Config{Service: f, NotFound: func(*paymentsvc.Error) bool { return true }}, clock)
+		r := pay(t, s, "")
+		for range 10 {
+			pass(t, db, clock, time.Minute)
 			require.NoError(t, s.Sweep(t.Context()))
-			_, err := s.RunBatch(t.Context(), BatchLimit{})
-			require.NoError(t, err)
-			clock.Add(5 * time.Second)
-			setClock(t, db, clock.Now())
 		}
-		starts, _ := f.starts()
-		assert.Equal(t, 1, starts, "late by %v", late)
+		r = get(t, s, r.UserData)
+		assert.Equal(t, StateUnknown, r.State)
+		assert.Positive(t, r.Polls)
+	})
+}
+
+func TestUnknownIsAskedAndFound(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{}
+		clock := &clocks{process: time.Now().Add(time.Hour)}
+		s := openShimmed(t, db, Config{Service: f, MaxConsecutiveRejections: -1}, clock)
+		f.after = func(n int, userData string) error {
+			if n == 1 {
+				return unanswered(userData + "/1")
+			}
+			return unanswered("")
+		}
+		queue(t, s, payouts("a", 2)...)
+		_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 2})
+		require.NoError(t, err)
+		with, without := get(t, s, derived("test", KindPayout, "a-0000")), get(t, s, derived("test", KindPayout, "a-0001"))
+		if with.OrderID == "" {
+			with, without = without, with
+		}
+		assert.Equal(t, []State{StateUnknown, StateUnknown}, []State{with.State, without.State})
+		assert.Empty(t, with.ReviewReason)
+		assert.Contains(t, without.ReviewReason, row.NoAnswer)
+		pass(t, db, clock, 2*time.Second)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, StatePending, get(t, s, with.UserData).State)
+		assert.Equal(t, StateUnknown, get(t, s, without.UserData).State)
+		assert.Zero(t, get(t, s, without.UserData).Polls, "there is no order_id to ask by")
+
+		// A payment is found by user_data; one that the service does not have is started again only after the grace.
+		f.before, f.after = func(int, string) error { return unanswered("") }, nil
+		r := pay(t, s, "")
+		assert.Equal(t, StateUnknown, r.State)
+		for passed := time.Duration(0); passed < s.c.Grace; passed += 10 * time.Second {
+			require.NoError(t, s.Sweep(t.Context()))
+			require.Equal(t, StateUnknown, get(t, s, r.UserData).State)
+			pass(t, db, clock, 10*time.Second)
+		}
+		f.foreign = true
+		pass(t, db, clock, 5*time.Minute)
+		require.NoError(t, s.Sweep(t.Context()))
+		require.Equal(t, StateUnknown, get(t, s, r.UserData).State, "an answer about another row")
+		f.foreign = false
+		pass(t, db, clock, 5*time.Minute)
+		f.before = nil
+		require.NoError(t, s.Sweep(t.Context()))
+		require.Equal(t, StateCreated, get(t, s, r.UserData).State)
+		runBatch(t, s, nil)
 		assert.Equal(t, StatePending, get(t, s, r.UserData).State)
+
+		f.before = func(int, string) error { return notSent() }
+		r = pay(t, s, "")
+		assert.Equal(t, StateCreated, r.State)
+		pass(t, db, clock, s.c.GiveUp+time.Second)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, StateRejected, get(t, s, r.UserData).State)
+	})
+}
+
+// finalState reads the status of the tests' responses. Its field and its values are the tests' choice.
+func finalState(_ Kind, raw json.RawMessage) (State, error) {
+	var r struct{ State State }
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return StateSucceeded, err // the state beside an error does not count
 	}
+	return r.State, nil
+}
+
+// says returns the status function of a service that reports a state.
+func says(state State) func(*paymentsvc.StatusResponse) error {
+	return func(r *paymentsvc.StatusResponse) error {
+		r.Raw = fmt.Appendf(nil, `{"state":%q}`, state)
+		return nil
+	}
+}
+
+// polled is a store with a pending payment and a pending payout, whose notifications are lost.
+type polled struct {
+	*Store
+	t               *testing.T
+	db              database
+	f               *service
+	clock           *clocks
+	payment, payout string
+	events          []string
+	log             safeBuffer
+}
+
+func newPolled(t *testing.T, db database, c Config) *polled {
+	p := &polled{t: t, db: db, f: &service{}, clock: &clocks{process: time.Now()}}
+	c.Service, c.Log = p.f, slog.New(slog.NewTextHandler(&p.log, nil))
+	c.OnChange = func(_ context.Context, _ *sql.Tx, e Event) error {
+		p.events = append(p.events, fmt.Sprint(e.Row.Kind, " ", e.From, " ", e.To))
+		return nil
+	}
+	db.Exec(t, `DELETE FROM durable_rows`, `DELETE FROM durable_orders`, `DELETE FROM durable_notifications`)
+	p.Store = openShimmed(t, db, c, p.clock)
+	r := pay(t, p.Store, "")
+	p.payment, p.payout = r.UserData, queue(t, p.Store, payouts("a", 1)...)[0].UserData
+	runBatch(t, p.Store, nil)
+	return p
+}
+
+// sweep sweeps twice, after a time, because each pass polls for one kind.
+func (p *polled) sweep(after time.Duration) {
+	p.clock.Add(after)
+	for range 2 {
+		pass(p.t, p.db, p.clock, 2*time.Second)
+		require.NoError(p.t, p.Sweep(p.t.Context()))
+	}
+}
+
+func (p *polled) states() []State {
+	return []State{get(p.t, p.Store, p.payment).State, get(p.t, p.Store, p.payout).State}
+}
+
+func TestPendingRowEndsByAPoll(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		p := newPolled(t, db, Config{FinalState: finalState})
+		p.f.status = says(StateSucceeded)
+		p.sweep(30 * time.Second)
+		assert.Equal(t, []State{StatePending, StatePending}, p.states(), "its notification may still arrive")
+		assert.Zero(t, p.f.polls)
+		p.sweep(30 * time.Second)
+		assert.Equal(t, []State{StateSucceeded, StateSucceeded}, p.states())
+		assert.Equal(t, []string{"payment pending succeeded", "payout pending succeeded"}, p.events)
+		assert.Equal(t, paymentsvc.StatusPaymentRequest{OrderID: p.payment + "/1"}, p.f.asked, "in the document's schema")
+
+		event := paymentsvc.EventPaymentStatusChanged
+		order := p.payment + "/1"
+		require.NoError(t, p.Notified(t.Context(), notice(event, p.payment, order, paymentsvc.StatusSuccess)))
+		assert.Len(t, p.events, 2, "the late notification")
+		assert.Empty(t, get(t, p.Store, p.payment).ReviewReason)
+		require.NoError(t, p.Notified(t.Context(), notice(event, p.payment, order, paymentsvc.StatusFailure)))
+		r := get(t, p.Store, p.payment)
+		assert.Equal(t, StateSucceeded, r.State)
+		assert.Contains(t, r.ReviewReason, "The service reports FAILURE after it was succeeded.")
+		p.sweep(2 * time.Hour)
+		assert.Equal(t, 2, p.f.polls, "a final row is not polled")
+	})
+}
+
+func TestPendingRowIsNotPolledWithoutFinalState(t *testing.T) {
+	p := newPolled(t, sqlite(t), Config{})
+	p.f.status = says(StateSucceeded)
+	p.sweep(2 * time.Hour)
+	assert.Zero(t, p.f.polls)
+	assert.Equal(t, []State{StatePending, StatePending}, p.states())
+
+	p.f.after = func(int, string) error { return unanswered("") }
+	r := pay(t, p.Store, "")
+	p.sweep(2 * time.Second)
+	assert.Equal(t, StatePending, get(t, p.Store, r.UserData).State)
+	assert.NotContains(t, p.log.String(), "FinalState")
+}
+
+func TestUnknownRowIsFoundWithItsFinalState(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		p := newPolled(t, db, Config{FinalState: finalState})
+		p.f.after = func(int, string) error { return unanswered("") }
+		r := pay(t, p.Store, "")
+		require.Equal(t, StateUnknown, r.State)
+		p.f.status = says(StateFailed)
+		p.sweep(2 * time.Second)
+		assert.Equal(t, StateFailed, get(t, p.Store, r.UserData).State)
+		assert.Equal(t, []string{"payment unknown failed"}, p.events)
+	})
+}
+
+func TestPollsOfAPendingRowBackOff(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		p := newPolled(t, db, Config{FinalState: finalState})
+		p.f.status = says(StatePending)
+		p.clock.Add(2 * time.Second)
+		var polls []int64
+		for minute := range 130 {
+			before := get(t, p.Store, p.payment).Polls
+			p.sweep(56 * time.Second) // and 4 s for the two passes
+			if get(t, p.Store, p.payment).Polls > before {
+				polls = append(polls, int64(minute+1))
+			}
+		}
+		assert.Equal(t, []int64{1, 2, 4, 8, 16, 32, 64, 124}, polls)
+		r := get(t, p.Store, p.payment)
+		assert.Equal(t, StatePending, r.State)
+		assert.Empty(t, r.ReviewReason)
+		assert.Empty(t, p.events)
+	})
+}
+
+// Rows were pending before the first FinalState, and their due times are old or from a wrong clock.
+func TestOldPendingRowsArePolledAtALimitedRate(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		for _, test := range []struct {
+			perSecond float64
+			passes    int
+			want      int
+		}{{0, 4, 40}, {3, 4, 6}, {0.5, 4, 1}} {
+			p := newPolled(t, db, Config{FinalState: finalState, PerSecond: test.perSecond})
+			p.f.status = says(StatePending)
+			db.Exec(t, `DELETE FROM durable_rows`, `DELETE FROM durable_orders`,
+				`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+				INSERT INTO durable_rows (kind, user_data, type, amount, state, order_id, due_at, created_at, updated_at)
+				SELECT 'payment', 'u' || i, 'card', '10.50', 'pending', 'u' || i || '/1',
+					CASE WHEN i % 2 = 0 THEN 0 ELSE 9000000000000 END, i, i FROM n`,
+				`INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
+				SELECT kind, order_id, user_data, created_at, state FROM durable_rows`)
+			p.f.started = map[string][]string{}
+			for i := range 601 {
+				p.f.started[fmt.Sprint("u", i)] = []string{fmt.Sprintf("u%d/1", i)}
+			}
+			for range test.passes {
+				pass(t, db, p.clock, time.Second)
+				require.NoError(t, p.Sweep(t.Context()))
+				require.NoError(t, p.Sweep(t.Context()), "a second sweep in the same second has no pass")
+			}
+			assert.Equal(t, test.want, p.f.polls, "%v per second", test.perSecond)
+			if test.perSecond > 0 {
+				continue
+			}
+			for range 80 { // passes for two pages of the list
+				pass(t, db, p.clock, time.Second)
+				require.NoError(t, p.Sweep(t.Context()))
+			}
+			assert.Equal(t, 600, p.f.polls, "each row once")
+		}
+	})
+}
+
+// A service that rejects or does not answer polls gets fewer of them.
+func TestPollsOfPendingRowsWaitForTheService(t *testing.T) {
+	busy := &paymentsvc.Error{
+		HTTPStatus: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"300"}}, Err: errors.New("busy"),
+	}
+	for _, test := range []struct {
+		err  error
+		want int // polls of an hour's first minute
+	}{
+		{errNotFound, 30},
+		{unanswered(""), 6},
+		{refused(http.StatusTooManyRequests, "E1"), 6},
+		{busy, 1},
+	} {
+		s, now := &Store{c: Config{FinalState: finalState}}, time.Now()
+		polls := 0
+		for range 60 {
+			if _, _, due := s.pending.begin(now, 2*time.Second); due {
+				polls++
+				s.pending.observe(now, test.err)
+			}
+			now = now.Add(time.Second)
+		}
+		assert.Equal(t, test.want, polls, test.err)
+		s.pending.observe(now, nil)
+		assert.Zero(t, s.pending.failures)
+	}
+	p := newPolled(t, sqlite(t), Config{FinalState: finalState})
+	p.f.status = func(*paymentsvc.StatusResponse) error { return busy }
+	p.sweep(time.Minute)
+	assert.Equal(t, 1, p.f.polls)
+}
+
+func TestPollThatIsNotAboutThePendingRowChangesNothing(t *testing.T) {
+	db := sqlite(t)
+	for name, change := range map[string]func(*paymentsvc.StatusResponse){
+		"another order_id":        func(r *paymentsvc.StatusResponse) { r.OrderID = "another's" },
+		"another user_data":       func(r *paymentsvc.StatusResponse) { r.UserData = "another" },
+		"only another order_id":   func(r *paymentsvc.StatusResponse) { r.UserData, r.OrderID = "", "another's" },
+		"no ids":                  func(r *paymentsvc.StatusResponse) { r.UserData, r.OrderID = "", "" },
+		"an unreadable amount":    func(r *paymentsvc.StatusResponse) { r.Malformed = []string{"amount"} },
+		"an unreadable order_id":  func(r *paymentsvc.StatusResponse) { r.OrderID, r.Malformed = "", []string{"order_id"} },
+		"an unreadable user_data": func(r *paymentsvc.StatusResponse) { r.UserData, r.Malformed = "", []string{"user_data"} },
+		"a pending state":         func(r *paymentsvc.StatusResponse) { r.Raw = []byte(`{"state":"pending"}`) },
+		"no state":                func(r *paymentsvc.StatusResponse) { r.Raw = []byte(`{}`) },
+		"an unknown state":        func(r *paymentsvc.StatusResponse) { r.Raw = []byte(`{"state":"4111111111111111"}`) },
+		"a rejection":             func(r *paymentsvc.StatusResponse) { r.Raw = []byte(`{"state":"rejected"}`) },
+		"an error":                func(r *paymentsvc.StatusResponse) { r.Raw = []byte(`{"state":4111111111111111}`) },
+	} {
+		p := newPolled(t, db, Config{FinalState: func(kind Kind, raw json.RawMessage) (State, error) {
+			state, err := finalState(kind, raw)
+			if err != nil {
+				err = fmt.Errorf("%w in %s", err, raw)
+			}
+			return state, err
+		}})
+		p.f.status = func(r *paymentsvc.StatusResponse) error {
+			_ = says(StateSucceeded)(r)
+			change(r)
+			return nil
+		}
+		before := get(t, p.Store, p.payment)
+		p.sweep(time.Minute)
+		assert.Equal(t, []State{StatePending, StatePending}, p.states(), name)
+		assert.Equal(t, before.Version, get(t, p.Store, p.payment).Version, name)
+		assert.Equal(t, 2, p.f.polls, name)
+		assert.NotContains(t, p.log.String(), "4111", name)
+		assert.Empty(t, p.events, name)
+	}
+}
+
+func TestPollWithOneOfTheIDsIsApplied(t *testing.T) {
+	for _, change := range []func(*paymentsvc.StatusResponse){
+		func(r *paymentsvc.StatusResponse) { r.UserData = "" },
+		func(r *paymentsvc.StatusResponse) { r.OrderID = "" },
+	} {
+		p := newPolled(t, sqlite(t), Config{FinalState: finalState})
+		p.f.status = func(r *paymentsvc.StatusResponse) error {
+			change(r)
+			r.Amount = ten
+			return says(StateFailed)(r)
+		}
+		p.sweep(time.Minute)
+		assert.Equal(t, []State{StateFailed, StateFailed}, p.states())
+	}
+}
+
+func TestPollWithAnotherAmountNeedsReview(t *testing.T) {
+	p := newPolled(t, sqlite(t), Config{FinalState: finalState})
+	p.f.status = func(r *paymentsvc.StatusResponse) error {
+		r.Amount = paymentsvc.MustParseAmount("99")
+		return says(StateSucceeded)(r)
+	}
+	p.sweep(time.Minute)
+	r := get(t, p.Store, p.payment)
+	assert.Equal(t, StatePending, r.State)
+	assert.Equal(t, "The service reports SUCCESS of 99 instead of 10.50.", r.ReviewReason)
+	p.sweep(time.Hour)
+	assert.Equal(t, r.ReviewReason, get(t, p.Store, p.payment).ReviewReason, "the same once more")
+	assert.Empty(t, p.events)
+}
+
+func TestFinalStateThatPanicsEndsNothing(t *testing.T) {
+	p := newPolled(t, sqlite(t), Config{
+		FinalState: func(Kind, json.RawMessage) (State, error) { panic("4111111111111111") },
+	})
+	p.sweep(time.Minute)
+	assert.Equal(t, []State{StatePending, StatePending}, p.states())
+	assert.Equal(t, 2, strings.Count(p.log.String(), "panic of type string"))
+	assert.Contains(t, p.log.String(), "reconcile_test.go", "the stack")
+	assert.NotContains(t, p.log.String(), "4111")
+}
+
+func TestFinalStateGetsTheKindAndTheResponse(t *testing.T) {
+	got := make(chan string, 2)
+	p := newPolled(t, sqlite(t), Config{FinalState: func(k Kind, raw json.RawMessage) (State, error) {
+		got <- string(k) + " " + string(bytes.TrimSpace(raw))
+		return StatePending, nil
+	}})
+	p.f.status = says("x")
+	p.sweep(time.Minute)
+	assert.ElementsMatch(t, []string{`payment {"state":"x"}`, `payout {"state":"x"}`}, []string{<-got, <-got})
+}
+
+// A notification arrives between the response of a poll and its transaction.
+func TestNotificationDuringAPollComesFirst(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		for _, polledState := range []State{StateSucceeded, StateFailed} {
+			p := newPolled(t, db, Config{FinalState: finalState})
+			p.f.status = func(r *paymentsvc.StatusResponse) error {
+				event := paymentsvc.EventPaymentStatusChanged
+				if r.UserData == p.payout {
+					event = paymentsvc.EventPayoutStatusChanged
+				}
+				require.NoError(t, p.Notified(t.Context(), notice(event, r.UserData, r.OrderID, paymentsvc.StatusSuccess)))
+				return says(polledState)(r)
+			}
+			p.sweep(time.Minute)
+			assert.Equal(t, []State{StateSucceeded, StateSucceeded}, p.states())
+			assert.Equal(t, []string{"payment pending succeeded", "payout pending succeeded"}, p.events)
+			reason := get(t, p.Store, p.payment).ReviewReason
+			if polledState == StateFailed {
+				assert.Equal(t, "The service reports FAILURE after it was succeeded.", reason)
+			} else {
+				assert.Empty(t, reason)
+			}
+		}
+	})
+}
+
+func TestProcessesShareThePollsOfPendingRows(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
+			INSERT INTO durable_rows (kind, user_data, amount, state, order_id, due_at, created_at, updated_at)
+			SELECT 'payment', 'u' || i, '10.50', 'pending', 'u' || i, 0, i, i FROM n`,
+			`INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
+			SELECT kind, order_id, user_data, created_at, state FROM durable_rows`)
+		counts := make(chan int)
+		for range 8 {
+			go func() {
+				polls, _, err := s.ledger.DuePending(t.Context(), row.Payment, ledger.Place{}, 100)
+				assert.NoError(t, err)
+				counts <- len(polls)
+			}()
+		}
+		sum := 0
+		for range 8 {
+			sum += <-counts
+		}
+		assert.Equal(t, 50, sum)
+	})
 }

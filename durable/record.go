@@ -66,7 +66,7 @@ func (s *Store) record(ctx context.Context, r callResult) error {
 // applyEffects applies the effects of a call without its row, because the row has changed since the call.
 func (s *Store) applyEffects(ctx context.Context, r callResult) error {
 	paused := ""
-	err := s.ledger.Transact(ctx, func(ctx context.Context, tx *ledger.Tx) (err error) {
+	err := s.ledger.Transact(ctx, false, func(ctx context.Context, tx *ledger.Tx) (err error) {
 		paused, err = s.updatePause(ctx, tx, r, &row.Row{UserData: r.job.UserData})
 		return err
 	})
@@ -126,7 +126,7 @@ func (s *Store) updatePause(
 	if until == 0 {
 		return "", err
 	}
-	return r.reason + "; the pause ends automatically at " + at(until).UTC().Format(time.DateTime) + " UTC", err
+	return r.reason + "; the pause ends automatically at " + ledger.Time(until).UTC().Format(time.DateTime) + " UTC", err
 }
 
 func (s *Store) resetBreaker() { s.breaker.Store(0) }

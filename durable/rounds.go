@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
-	"github.com/paymentsvc/paymentsvc/durable/internal/recognize"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
@@ -35,7 +34,8 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 		s.applyEarlyNotifications(ctx, got.Early)
 	}
 	jobs, err := s.jobs(ctx, got, request.Identity, begun, false)
-	if err == nil && (got.Status == ledger.Lost || got.Status == ledger.Moved) {
+	unrecognized := got.Status == ledger.Lost || got.Status == ledger.Moved
+	if err == nil && unrecognized {
 		err = s.checkFailover(ctx, got.Status)
 	}
 	if err != nil {
@@ -43,33 +43,23 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 	}
 	result := schedule.Result[job]{
 		Jobs: jobs, Recorded: got.Recorded,
-		Next: schedule.Position{Payments: schedule.Cursor(got.AfterPayments), Payouts: schedule.Cursor(got.AfterPayouts)},
+		Next:   schedule.Position{Payments: schedule.Cursor(got.AfterPayments), Payouts: schedule.Cursor(got.AfterPayouts)},
+		Paused: got.Status == ledger.Paused, Elapsed: got.Status == ledger.Elapsed, Recognized: unrecognized,
 	}
 	for _, j := range jobs {
 		if j.Kind == row.Payment {
 			result.Payments++
 		}
 	}
-	switch got.Status {
-	case ledger.Paused:
-		result.Paused = true
-	case ledger.Elapsed:
-		result.Elapsed = true
-	case ledger.Lost, ledger.Moved:
-		result.Recognized = true
-	case ledger.Open:
-	}
 	return result, nil
 }
 
 func (s *Store) request(r schedule.Request[callResult]) ledger.Request {
-	last := s.guard.Last()
 	request := ledger.Request{
 		OrderIDs: r.OrderIDs, Token: r.Token, Lease: s.c.Lease.Milliseconds(),
 		Free: r.Free, MaxRows: r.MaxRows, MaxPayments: r.MaxPayments,
 		AfterPayments: ledger.Position(r.After.Payments), AfterPayouts: ledger.Position(r.After.Payouts),
-		Last:     ledger.Claim{UserData: last.UserData, Token: last.Token, Claims: last.Claims, ClaimedAt: last.ClaimedAt},
-		Identity: s.guard.Server(),
+		Last: s.guard.Last(), Identity: s.guard.Server(),
 	}
 	for _, c := range r.Completions {
 		request.Completions = append(request.Completions, ledger.Completion{
@@ -102,7 +92,7 @@ func (s *Store) jobs(ctx context.Context, got ledger.Round, server string, begun
 		return nil, nil
 	}
 	last := claims[len(claims)-1]
-	s.guard.Remember(recognize.Claim{
+	s.guard.Remember(row.Claim{
 		UserData: last.UserData, Token: last.Token, Claims: last.Claims, ClaimedAt: last.ClaimedAt,
 	})
 	if err := s.guard.BeforeCalls(ctx, server, got.Mark); err != nil {

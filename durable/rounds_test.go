@@ -3,11 +3,13 @@ package durable
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -49,11 +51,9 @@ func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 		assert.Equal(t, map[string]bool{completions[0].UserData: true}, got.Recorded)
 		assert.Len(t, got.Jobs, 2, "one slot was free, and the completion freed one")
 
-		exec(t, db, `UPDATE durable_control SET run_length = 3`)
+		db.Exec(t, `UPDATE durable_control SET run_length = 3`)
 		require.NoError(t, s.settle(t.Context(), jobs[2], started("order2")))
-		status, err := s.Status(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, status.Rejections, "a success ends a run of rejections")
+		assert.Zero(t, status(t, s).Rejections, "a success ends a run of rejections")
 		assert.Equal(t, StateSucceeded, get(t, s, jobs[2].UserData).State, "its notification had waited")
 		require.NoError(t, s.settle(t.Context(), jobs[1], started("order0")))
 		r := get(t, s, jobs[1].UserData)
@@ -82,7 +82,7 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 		}
 	}
 	read := func() (n int) {
-		exec(t, db, `SELECT pg_stat_force_next_flush()`)
+		db.Exec(t, `SELECT pg_stat_force_next_flush()`)
 		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT SUM(seq_tup_read) + (SELECT SUM(idx_tup_read)
 			FROM pg_stat_user_indexes) FROM pg_stat_user_tables
 			WHERE relname NOT IN ('durable_control', 'durable_mark')`).Scan(&n))
@@ -92,7 +92,7 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 		round()
 	}
 	queue(t, s, payouts("later", 2000)...)
-	exec(t, db, `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
+	db.Exec(t, `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
 		'unknown' || i, 1, '', 1, '', 0, 1 FROM generate_series(1, 2000) AS i`)
 	before := read()
 	for range 10 {
@@ -106,7 +106,7 @@ func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
 		queue(t, s, payouts("a", 9)...)
-		exec(t, db, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
+		db.Exec(t, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
 		set(t, db, "", "line = 0")
 		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3,
 			Token: "T"})
@@ -122,126 +122,21 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 	var rounds atomic.Int64
 	s := openStore(t, db, Config{Service: &service{}, Slots: 2, Hooks: Hooks{Round: func(context.Context, Round) {
 		if rounds.Add(1) == 7 {
-			exec(t, db, `UPDATE durable_control SET timeline = ''`) // what a round compares changes, and the server does not
+			db.Exec(t, `UPDATE durable_control SET timeline = ''`) // what a round compares changes, and the server does not
 		}
 	}}})
 	queue(t, s, payouts("a", 100)...)
-	n, err := s.RunBatch(t.Context(), BatchLimit{})
-	require.NoError(t, err)
+	n := runBatch(t, s, nil)
 	assert.Equal(t, 100, n)
 }
 
 func TestRoundsWithOneOrderIDTwice(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f, Slots: 8})
-		f.after = func(int, string) error { return nil }
+		same := &service{order: func(string) string { return "one" }}
+		s := openStore(t, db, Config{Service: same, Slots: 8})
 		queue(t, s, payouts("a", 8)...)
-		same := sameOrder{f}
-		s.c.Service = same
-		_, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err)
+		runBatch(t, s, nil)
 		assert.Equal(t, map[State]int64{StatePending: 1, StateUnknown: 7}, count(t, s, KindPayout))
-	})
-}
-
-// sameOrder answers every payout with one order_id.
-type sameOrder struct{ *service }
-
-func (f sameOrder) InitPayout(ctx context.Context, r paymentsvc.PayoutRequest) (*paymentsvc.InitPayoutResponse, error) {
-	_, err := f.service.InitPayout(ctx, r)
-	return &paymentsvc.InitPayoutResponse{OrderID: "one"}, err
-}
-
-// No call begins under a claim with an unknown commit. Its rows become due again.
-func TestUnresolvedClaimsAreReleased(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{Service: &service{}, Slots: 3})
-		queue(t, s, payouts("a", 5)...)
-		jobs := claim(t, s, 3, 0, "T")
-		require.Len(t, jobs, 3)
-		s.scheduler.AddUnresolved("T")
-		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
-		for r, err := range s.Rows(t.Context(), Filter{}) {
-			require.NoError(t, err)
-			assert.False(t, r.MayHaveStarted)
-		}
-		set(t, db, jobs[0].UserData, `state = 'starting'`) // the commit arrives even later
-		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
-		n, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err, "a released claim is not a lost one")
-		assert.Equal(t, 5, n)
-		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, map[State]int64{StatePending: 5}, count(t, s, KindPayout), "with claims of other tokens")
-		set(t, db, "", `state = 'unknown'`)
-		require.NoError(t, s.Sweep(t.Context()))
-		assert.Zero(t, count(t, s, KindPayout)[StateCreated])
-	})
-}
-
-// A process whose call was late does not begin it, and a sweep believes no clock alone.
-func TestLeaseEndsByTwoClocks(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		base := time.Now().Add(time.Hour)
-		owner, sweeper := &clocks{process: base}, &clocks{process: base.Add(-3 * time.Minute)}
-		s := openShimmed(t, db, Config{Service: f}, owner)
-		other := openShimmed(t, db, Config{Service: f}, sweeper)
-		queue(t, s, payouts("a", 2)...)
-		setClock(t, db, base)
-		jobs := claim(t, s, 2, 0, "T")
-		state := func(want State) {
-			t.Helper()
-			require.NoError(t, other.endLeases(t.Context()))
-			assert.Equal(t, want, get(t, s, jobs[0].UserData).State)
-		}
-		setClock(t, db, base.Add(10*time.Minute)) // it jumps
-		state(StateStarting)
-		sweeper.Add(s.c.Lease - time.Second)
-		state(StateStarting)
-		setClock(t, db, base) // and back
-		sweeper.Add(2 * time.Second)
-		state(StateStarting)
-		setClock(t, db, base.Add(3*time.Minute))
-		state(StateUnknown)
-		assert.Contains(t, get(t, s, jobs[0].UserData).ReviewReason, row.NoAnswer)
-
-		owner.Add(s.c.Timeout)
-		v := s.call(t.Context(), jobs[0])
-		assert.Equal(t, row.NotCalled, v.Kind)
-		require.ErrorIs(t, s.settle(t.Context(), jobs[0], v), ErrChanged)
-		assert.Equal(t, StateUnknown, get(t, s, jobs[0].UserData).State)
-		n, _ := f.starts()
-		assert.Zero(t, n)
-	})
-}
-
-// "No such payment" is believed only when both clocks say that the grace is over.
-func TestGraceEndsByTwoClocks(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{before: func(int, string) error { return unanswered("") }}
-		base := time.Now().Add(time.Hour)
-		owner, asker := &clocks{process: base}, &clocks{process: base.Add(3 * time.Minute)}
-		s := openShimmed(t, db, Config{Service: f}, owner)
-		other := openShimmed(t, db, Config{Service: f}, asker)
-		setClock(t, db, base)
-		r, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
-		ask := func(database time.Duration, want State) {
-			t.Helper()
-			setClock(t, db, base.Add(database))
-			require.NoError(t, other.reconcile(t.Context()))
-			assert.Equal(t, want, get(t, s, r.UserData).State)
-		}
-		ask(10*time.Minute, StateUnknown)
-		asker.Add(s.c.Grace - time.Second)
-		ask(11*time.Minute, StateUnknown)
-		asker.Add(2 * time.Second)
-		exec(t, db, `UPDATE durable_rows SET due_at = 0`)
-		ask(time.Second, StateUnknown)
-		ask(12*time.Minute, StateCreated)
 	})
 }
 
@@ -253,4 +148,89 @@ func TestUserDataIsDerived(t *testing.T) {
 		derived("other", KindPayout, "salary-1"), derived("test", KindPayout, "salary-2"),
 	}
 	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), 4)
+}
+
+// Every change repeats the state and the version, and takes the row from the queue, whoever locks the row.
+func TestRowThatHasChangedIsNotSaved(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		id := derived("test", KindPayout, "a-0000")
+		for _, change := range []string{
+			`UPDATE durable_rows SET state = 'unknown'`, `UPDATE durable_rows SET version = version + 1`,
+			`DELETE FROM durable_queue`, ``,
+		} {
+			err := s.ledger.Change(t.Context(), id, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+				r.State = row.Failed
+				_, err := tx.ExecContext(ctx, change)
+				return err
+			})
+			if change == `` {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, ErrChanged, change)
+		}
+	})
+}
+
+// A claim that another process has taken over or released is not ended.
+func TestClaimOfAnotherTokenIsNotChanged(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		j := claim(t, s, 1, 0, "T")[0]
+		err := s.ledger.Change(t.Context(), j.UserData, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+			_, err := tx.ExecContext(ctx, `UPDATE durable_claims SET token = 'another'`)
+			return errors.Join(err, r.EndLease("T"))
+		})
+		require.ErrorIs(t, err, ErrChanged)
+		require.NoError(t, s.settle(t.Context(), j, started("o")), "a success needs no claim")
+		assert.Equal(t, StatePending, get(t, s, j.UserData).State)
+	})
+}
+
+// A queue entry that does not fit its row starts no call.
+func TestRowsOfAnotherStateAreNotClaimed(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 3)...)
+		claimed := claim(t, s, 1, 0, "T")
+		require.Len(t, claimed, 1)
+		for _, user := range []string{derived("test", KindPayout, "a-0000"), derived("test", KindPayout, "a-0001")} {
+			if user != claimed[0].UserData {
+				set(t, db, user, `state = 'unknown'`)
+			}
+		}
+		db.Exec(t, `DELETE FROM durable_queue`, `INSERT INTO durable_queue (kind, generation, due_at, user_data, created_at)
+			SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`)
+		for _, j := range claim(t, s, 3, 0, "U") {
+			assert.NotEqual(t, claimed[0].UserData, j.UserData, "it is claimed")
+			assert.Equal(t, StateStarting, get(t, s, j.UserData).State)
+		}
+		n, _ := s.Status(t.Context())
+		assert.LessOrEqual(t, n.Starting, int64(2))
+	})
+}
+
+// A call changes no indexed value of its row, so PostgreSQL writes no index entry.
+func TestCallsChangeNoIndexOfRows(t *testing.T) {
+	db := postgres(t)
+	db.SetMaxOpenConns(1)
+	s := openStore(t, db, Config{AllowUnsafeDatabase: true})
+	// Each page has space for a second version of its rows, because other databases can delay the removal of the first.
+	db.Exec(t, `ALTER TABLE durable_rows SET (fillfactor = 30)`)
+	queue(t, s, payouts("a", 100)...)
+	jobs := claim(t, s, 8, 0, "T")
+	require.Len(t, jobs, 8)
+	for range 12 {
+		got := next(t, s, jobs)
+		require.Len(t, got.Recorded, len(jobs))
+		jobs = got.Jobs
+	}
+	db.Exec(t, `SELECT pg_stat_force_next_flush()`)
+	var all, hot int
+	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+		WHERE relname = 'durable_rows'`).Scan(&all, &hot))
+	assert.Equal(t, []int{96, 96}, []int{all, hot})
 }

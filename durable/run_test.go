@@ -152,14 +152,12 @@ func TestRunPaysAndReturnsWhenAllIsRecorded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
-		r, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		r := pay(t, s, "basket")
 		assert.Equal(t, StatePending, r.State)
 		assert.Equal(t, "https://pay.example/"+r.OrderID, r.RedirectURL)
-		again, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
+		again := pay(t, s, "basket")
 		assert.Equal(t, r.UserData, again.UserData)
-		_, err = s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeSBP, Amount: ten})
+		_, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeSBP, Amount: ten})
 		require.ErrorIs(t, err, ErrConflict)
 		queue(t, s, payouts("a", 50)...)
 		waitUntil(t, func() bool { return count(t, s, KindPayout)[StatePending] == 50 })
@@ -172,75 +170,25 @@ func TestRunPaysAndReturnsWhenAllIsRecorded(t *testing.T) {
 	})
 }
 
-// slowStatus answers questions only once many are being asked at the same time.
-type slowStatus struct {
-	service
-	asked atomic.Int64
-	many  chan struct{}
-}
-
-func (f *slowStatus) StatusPayment(ctx context.Context, r paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse,
-	error) {
-	if f.asked.Add(1) == maxPolls {
-		close(f.many)
-	}
-	select {
-	case <-f.many:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return &paymentsvc.StatusResponse{UserData: r.UserData, OrderID: "of " + r.UserData}, nil
-}
-
-func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &slowStatus{many: make(chan struct{})}
-		s := openStore(t, db, Config{Service: f})
-		_, err := db.ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
-			INSERT INTO durable_rows (kind, user_data, type, amount, state, due_at, created_at, updated_at)
-			SELECT 'payment', 'user-' || i, 'card', '10.50', 'unknown', 0, 0, 0 FROM n`)
-		require.NoError(t, err)
-		require.NoError(t, s.Sweep(t.Context()))
-		assert.Equal(t, map[State]int64{StatePending: 60}, count(t, s, KindPayment))
-	})
-}
-
-// hanging is a service whose calls end by cancellation, or with the test.
-type hanging struct {
-	service
-	calls chan struct{} // receives at the begin of each call
-	ends  chan struct{} // ends the calls without cancellation
-	deaf  bool          // calls ignore cancellation
-}
-
-func (f *hanging) hang(ctx context.Context) error {
-	f.calls <- struct{}{}
-	if f.deaf {
-		ctx = context.WithoutCancel(ctx)
-	}
-	select {
-	case <-ctx.Done():
-		return &paymentsvc.Error{Err: ctx.Err()}
-	case <-f.ends:
-		return nil
-	}
-}
-
-func (f *hanging) InitPayment(
-	ctx context.Context, _ paymentsvc.PaymentType, _ paymentsvc.PaymentRequest,
-) (*paymentsvc.InitPaymentResponse, error) {
-	return &paymentsvc.InitPaymentResponse{OrderID: "payment"}, f.hang(ctx)
-}
-
-func (f *hanging) InitPayout(
-	ctx context.Context, r paymentsvc.PayoutRequest,
-) (*paymentsvc.InitPayoutResponse, error) {
-	return &paymentsvc.InitPayoutResponse{OrderID: r.UserData}, f.hang(ctx)
-}
-
-// StatusPayment returns an error without an answer, because the service hangs.
-func (*hanging) StatusPayment(context.Context, paymentsvc.StatusPaymentRequest) (*paymentsvc.StatusResponse, error) {
-	return nil, unanswered("")
+// hanging returns a service with starts that end by cancellation, or with the channel ends. With deaf, they ignore
+// cancellation. calls receives at the begin of each. Status calls have no result.
+func hanging(deaf bool) (f *service, calls, ends chan struct{}) {
+	calls, ends = make(chan struct{}), make(chan struct{})
+	return &service{call: func(ctx context.Context, endpoint string) error {
+		if endpoint == "status_payment" {
+			return unanswered("")
+		}
+		calls <- struct{}{}
+		if deaf {
+			ctx = context.WithoutCancel(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return &paymentsvc.Error{Err: ctx.Err()}
+		case <-ends:
+			return nil
+		}
+	}}, calls, ends
 }
 
 func TestRunDrains(t *testing.T) {
@@ -257,7 +205,7 @@ func TestRunDrains(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			each(t, func(t *testing.T, db database) {
-				f := &hanging{calls: make(chan struct{}), ends: make(chan struct{}), deaf: tt.deaf}
+				f, calls, ends := hanging(tt.deaf)
 				clock := &clocks{process: time.Now()}
 				s := openShimmed(t, db, Config{Service: f, Drain: tt.drain}, clock)
 				payout := queue(t, s, payouts("a", 1)...)[0].UserData
@@ -265,16 +213,16 @@ func TestRunDrains(t *testing.T) {
 				defer cancel()
 				ended, paid := make(chan error), make(chan Row)
 				go func() { ended <- s.Run(ctx) }()
-				<-f.calls
+				<-calls
 				go func() {
 					r, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 					assert.NoError(t, err)
 					paid <- r
 				}()
-				<-f.calls
+				<-calls
 				cancel()
 				if tt.ends {
-					close(f.ends)
+					close(ends)
 					require.NoError(t, <-ended)
 					assert.Equal(t, StatePending, (<-paid).State)
 					assert.Equal(t, StatePending, get(t, s, payout).State)
@@ -289,10 +237,8 @@ func TestRunDrains(t *testing.T) {
 				}
 				require.NoError(t, later.Sweep(t.Context()))
 				waitUntil(t, func() bool { return get(t, s, payout).State == StateUnknown })
-				calls, err := later.RunBatch(t.Context(), BatchLimit{})
-				require.NoError(t, err)
-				assert.Zero(t, calls)
-				close(f.ends)
+				assert.Zero(t, runBatch(t, later, nil))
+				close(ends)
 				r := <-paid
 				assert.Contains(t, []State{StateUnknown, StatePending}, r.State)
 			})

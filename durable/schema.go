@@ -19,7 +19,7 @@ func Schema(d Dialect) []string { return ledger.Schema(ledger.Dialect(d)) }
 func Upgrade(d Dialect, from int64) []string { return ledger.Upgrade(ledger.Dialect(d), from) }
 
 // migrationLock is the key of the advisory lock that Migrate takes on PostgreSQL.
-const migrationLock = 0x64757261626c65
+const migrationLock int64 = 0x64757261626c65
 
 // Migrate creates or upgrades the tables under a lock, so processes that start together may all call it. See [Upgrade]
 // for the pause that an upgrade needs.
@@ -68,7 +68,8 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 		if err != nil {
 			return err
 		}
-		if statements = Upgrade(d, version); len(statements) == 0 {
+		statements = Upgrade(d, version)
+		if len(statements) == 0 {
 			return checkVersion(ctx, tx)
 		}
 		if err := checkReferences(ctx, tx, d); err != nil {
@@ -88,8 +89,8 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	return tx.Commit()
 }
 
-// checkReferences rejects foreign keys to durable_rows on SQLite. There an upgrade replaces the table, so SQLite would delete
-// the rows of an ON DELETE CASCADE, and direct the reference to the removed table.
+// checkReferences rejects foreign keys to durable_rows on SQLite. There an upgrade replaces the table, so SQLite would
+// delete the rows of an ON DELETE CASCADE, and direct the reference to the removed table.
 func checkReferences(ctx context.Context, q querier, d Dialect) error {
 	if d != SQLite {
 		return nil
@@ -101,7 +102,8 @@ func checkReferences(ctx context.Context, q querier, d Dialect) error {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: table %q references durable_rows, want no foreign key to it during an upgrade", ErrSchema, table)
+		err = fmt.Errorf("%w: table %q references durable_rows, want no foreign key to it during an upgrade",
+			ErrSchema, table)
 	}
 	return err
 }

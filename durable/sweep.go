@@ -3,7 +3,6 @@ package durable
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,17 +22,17 @@ const (
 // leaseTimer measures how long this process has seen a claim, by its own monotonic clock.
 type leaseTimer struct {
 	mu   sync.Mutex
-	seen map[string]*observation
+	seen map[row.Claim]*observation
 }
 
 type observation struct{ first, last time.Time }
 
 // since returns how long the claim has been seen.
-func (t *leaseTimer) since(claim string, now time.Time) time.Duration {
+func (t *leaseTimer) since(claim row.Claim, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.seen == nil {
-		t.seen = map[string]*observation{}
+		t.seen = map[row.Claim]*observation{}
 	}
 	one, ok := t.seen[claim]
 	if !ok {
@@ -56,9 +55,9 @@ func (t *leaseTimer) forget(before time.Time) {
 }
 
 // Sweep makes one pass of the work between the rounds of Run. It ends leases, gives up old payments, polls the service
-// for unknown rows, with FinalState also for pending rows, applies waiting notifications, and calls OnChange again after
-// a failure. A lease ends only after this Store has watched the claim for a whole lease, so the process must live that
-// long.
+// for unknown rows, with FinalState also for pending rows, applies waiting notifications, and calls OnChange again
+// after a failure. A lease ends only after this Store has watched the claim for a whole lease, so the process must live
+// that long.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.leases.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, maxPollWait)))
 	err := errors.Join(s.scheduler.ReleaseUnresolved(ctx), s.endLeases(ctx), s.ledger.ResetImpossible(ctx, sweepRows))
@@ -74,7 +73,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 func (s *Store) endLeases(ctx context.Context) error {
 	leases, err := s.ledger.Leases(ctx)
 	for _, l := range leases {
-		if s.leases.since(claimName(l.UserData, l.Claims, l.ClaimedAt), s.now()) < s.c.Lease || !l.Ended {
+		if s.leases.since(l.Claim, s.now()) < s.c.Lease || !l.Ended {
 			continue
 		}
 		err = errors.Join(err, s.changeSwept(ctx, l.UserData, "durable: claim has outlived its lease",
@@ -116,7 +115,8 @@ func (n *noticeScans) due(now time.Time) (due, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all = n.complete.IsZero() || now.Sub(n.complete) > allEvery
-	if due = all || now.Sub(n.last) > lateEvery; due {
+	due = all || now.Sub(n.last) > lateEvery
+	if due {
 		n.last = now
 	}
 	if all {
@@ -149,9 +149,10 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 func (s *Store) warnUnmatched(ctx context.Context) error {
 	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
 	for _, n := range notices {
-		s.warned.Store(n.ReceivedAt)
+		s.warned.Store(n.ReceivedAt.UnixMilli())
 		pruned, failed := s.ledger.KeepForPruned(ctx, n)
-		if err = errors.Join(err, failed); pruned {
+		err = errors.Join(err, failed)
+		if pruned {
 			continue
 		}
 		s.c.Log.WarnContext(ctx, "durable: a notification has no row: was the row lost with a backup?",
@@ -159,9 +160,4 @@ func (s *Store) warnUnmatched(ctx context.Context) error {
 			"status", string(n.StatusDescription), "amount", n.Amount.String())
 	}
 	return err
-}
-
-// claimName identifies a claim.
-func claimName(userData string, claims, claimedAt int64) string {
-	return fmt.Sprintf("%s/%d/%d", userData, claims, claimedAt)
 }

@@ -170,8 +170,8 @@ func (r Row) LogValue() slog.Value {
 // After an error of OnChange for a notification, the row does not change, and [Store.Notified] returns the error. The
 // notification stays stored, and Run applies it later, because the document does not specify whether the service
 // repeats a notification. After an error for a call or a decision, durable keeps the outcome and rolls back to the
-// savepoint. Run then calls OnChange later in a new transaction, with the current row. A panic and a failed statement of
-// PostgreSQL count as errors of OnChange.
+// savepoint. Run then calls OnChange later in a new transaction, with the current row. A panic and a failed statement
+// of PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
@@ -229,26 +229,11 @@ func publicRow(r *row.Row) Row {
 	return Row{
 		Kind: Kind(r.Kind), UserData: r.UserData, Reference: r.Reference, Type: paymentsvc.PaymentType(r.Type),
 		Amount: r.Amount, State: State(r.State), OrderID: r.OrderID, RedirectURL: r.RedirectURL,
-		DestinationEnd: end(r.Destination), Batch: r.Batch, Line: r.Line, Claims: r.Claims, Polls: r.Polls, MayHaveStarted: r.MayHaveStarted, Held: r.Held,
-		ErrorCode: r.ErrorCode, ReviewReason: r.ReviewReason, Version: r.Version,
-		DueAt: at(r.DueAt), ClaimedAt: at(r.ClaimedAt), CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt),
+		DestinationEnd: end(r.Destination), Batch: r.Batch, Line: r.Line, Claims: r.Claims, Polls: r.Polls,
+		MayHaveStarted: r.MayHaveStarted, Held: r.Held, ErrorCode: r.ErrorCode, ReviewReason: r.ReviewReason,
+		Version: r.Version, DueAt: ledger.Time(r.DueAt), ClaimedAt: ledger.Time(r.ClaimedAt),
+		CreatedAt: ledger.Time(r.CreatedAt), UpdatedAt: ledger.Time(r.UpdatedAt),
 	}
-}
-
-// publicNotice returns the exported form of a notification.
-func publicNotice(n ledger.Notice) Notice {
-	return Notice{
-		Key: n.Key, OrderID: n.OrderID, UserData: n.UserData, Event: n.Event, StatusDescription: n.StatusDescription,
-		Status: n.Status, StatusCode: n.StatusCode, Amount: n.Amount, Matched: n.Matched, ReceivedAt: at(n.ReceivedAt),
-	}
-}
-
-// at converts Unix milliseconds. The zero time is 0.
-func at(millis int64) time.Time {
-	if millis == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(millis)
 }
 
 // end returns the last characters of a destination, for pages.

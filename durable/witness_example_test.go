@@ -73,7 +73,8 @@ func (w objectWitness) Save(ctx context.Context, mark int64) error {
 		if err != nil {
 			return err
 		}
-		if r.Header.Set("If-Match", tag); tag == "" {
+		r.Header.Set("If-Match", tag)
+		if tag == "" {
 			r.Header.Del("If-Match")
 			r.Header.Set("If-None-Match", "*")
 		}

@@ -37,7 +37,8 @@ func CopyRows(ctx context.Context, db *sql.DB) (Copy, error) {
 			continue
 		}
 		one := copied{table: table}
-		if one.rows, err = query(ctx, tx, len(names), `SELECT `+strings.Join(names, ", ")+` FROM `+table); err != nil {
+		one.rows, err = query(ctx, tx, len(names), `SELECT `+strings.Join(names, ", ")+` FROM `+table)
+		if err != nil {
 			return nil, err
 		}
 		parameters := make([]string, len(names))

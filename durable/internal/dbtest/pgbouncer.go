@@ -1,4 +1,3 @@
-// Package dbtest creates databases on a PostgreSQL server, copies their rows and starts Debian's pgbouncer, for tests.
 package dbtest
 
 import (
@@ -93,7 +92,8 @@ func waitUntilReady(t *testing.T, address string) {
 	}
 	defer func() { _ = db.Close() }()
 	for {
-		if _, err = db.ExecContext(t.Context(), `SELECT 1`); err == nil {
+		_, err = db.ExecContext(t.Context(), `SELECT 1`)
+		if err == nil {
 			return
 		}
 		if t.Context().Err() != nil {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -95,7 +94,7 @@ func killProcesses(t *testing.T, db database) {
 	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
 	service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.RepeatedBy(1))
 	all := &processes{t: t, db: db, service: service, living: make([]*process, 1)}
-	if strings.HasPrefix(db.address, "postgres:") {
+	if !db.SQLite {
 		all.living = make([]*process, 3)
 	}
 	for i := range all.living {
@@ -136,7 +135,7 @@ func killProcesses(t *testing.T, db database) {
 	assert.LessOrEqual(t, payouts, struck*slots)
 	assert.LessOrEqual(t, payments, struck*(slots+payers))
 	assert.Positive(t, payouts, "the kills have struck nothing")
-	assert.Zero(t, db.number(t, `SELECT hold FROM durable_control`))
+	assert.Zero(t, db.Number(t, `SELECT hold FROM durable_control`))
 }
 
 // A process that sleeps between its claim and its call for longer than the lease must not begin the call.

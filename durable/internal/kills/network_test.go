@@ -160,7 +160,7 @@ func (p *proxy) disturb(n int) {
 func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
 	long(t)
 	behind := postgres(t)
-	u, err := url.Parse(behind.address)
+	u, err := url.Parse(behind.Address)
 	require.NoError(t, err)
 	p := newProxy(t, filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"))
 	u.Host, u.RawQuery = p.address(), "sslmode=disable"
@@ -195,7 +195,7 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		const resets = 5
 		p.disturb(resets)
 		eventually(t, func() bool {
-			return db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'created'`) == 0
+			return db.Number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'created'`) == 0
 		})
 		stop()
 		require.NoError(t, service.Drain(t.Context()))
@@ -252,7 +252,7 @@ func TestAFullDiskLosesAndRepeatsNothing(t *testing.T) {
 	service := newService(t)
 	store := open(t, db, service.URL, time.Minute)
 	addMany(t, db, store, "a", 300)
-	require.Equal(t, db.number(t, `PRAGMA page_count`), db.number(t, `PRAGMA max_page_count = 1`), "no page more")
+	require.Equal(t, db.Number(t, `PRAGMA page_count`), db.Number(t, `PRAGMA max_page_count = 1`), "no page more")
 	var more []durable.NewPayout
 	for n := range 300 {
 		more = append(more, payout("b", n, false))
@@ -262,7 +262,7 @@ func TestAFullDiskLosesAndRepeatsNothing(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	stuck := counts(t, store)
 	require.Less(t, stuck[durable.StatePending], int64(300), "the disk was not full")
-	db.exec(t, `PRAGMA max_page_count = 1000000`)
+	db.Exec(t, `PRAGMA max_page_count = 1000000`)
 	eventually(t, func() bool { return counts(t, store)[durable.StatePending] == 300 })
 	stop()
 	_, payouts := finish(t, db, open(t, db, service.URL, time.Minute), service)

@@ -1,3 +1,11 @@
+// Package kills tests package durable with failing machines. Processes are killed at any line or sleep through their
+// leases. Database servers crash, fail over, and are restored to any earlier moment. Networks cut connections, stay
+// silent and deliver requests late. Disks and witnesses fail. In each test, the service receives one start for each
+// payment and payout at most, and each start has a row.
+//
+// Most of the tests start processes and servers, and run only with -kills, as in .ci/run:
+//
+//	.ci/postgres go -C durable test ./internal/kills -kills 25
 package kills
 
 import (
@@ -22,6 +30,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 var (
@@ -97,7 +106,7 @@ func child(ctx context.Context) error {
 			open.Add(-1)
 		}
 	}
-	db, err := connect(*childDatabase)
+	db, err := dbtest.Connect(*childDatabase)
 	if err != nil {
 		return err
 	}
@@ -215,7 +224,7 @@ type process struct {
 func start(t *testing.T, db database, service string, args ...string) *process {
 	t.Helper()
 	args = append([]string{
-		"-test.run", "^$", "-child", db.address, "-child.witness", db.witness, "-child.service", service,
+		"-test.run", "^$", "-child", db.Address, "-child.witness", db.witness, "-child.service", service,
 	}, args...)
 	p := &process{Cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	stderr := &strings.Builder{}

@@ -1,12 +1,18 @@
 package kills
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -88,7 +94,7 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	files := func(t *testing.T, db database, parts ...string) (dir string) {
 		dir = t.TempDir()
 		for _, part := range parts {
-			content, err := os.ReadFile(db.address + part)
+			content, err := os.ReadFile(db.Address + part)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.db"+part), content, 0o600))
 		}
@@ -97,7 +103,7 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	for name, backup := range map[string]func(t *testing.T, db database) (dir string){
 		"VACUUM INTO": func(t *testing.T, db database) string {
 			dir := t.TempDir()
-			db.exec(t, `VACUUM INTO '`+filepath.Join(dir, "test.db")+`'`)
+			db.Exec(t, `VACUUM INTO '`+filepath.Join(dir, "test.db")+`'`)
 			return dir
 		},
 		"with its -wal file":    func(t *testing.T, db database) string { return files(t, db, "", "-wal") },
@@ -106,15 +112,15 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, service := sqlite(t), newService(t)
-			db.exec(t, `PRAGMA wal_checkpoint(TRUNCATE)`) // the file has the tables, and the -wal file the rows
+			db.Exec(t, `PRAGMA wal_checkpoint(TRUNCATE)`) // the file has the tables, and the -wal file the rows
 			dir := ""
 			payAfterBackup(t, db, service, func() { dir = backup(t, db) })
 			require.NoError(t, db.Close())
-			require.NoFileExists(t, db.address+"-wal", "SQLite removes it when it is closed")
-			require.NoError(t, os.CopyFS(filepath.Dir(db.address)+"/restored", os.DirFS(dir)))
-			restored := filepath.Join(filepath.Dir(db.address), "restored", "test.db")
+			require.NoFileExists(t, db.Address+"-wal", "SQLite removes it when it is closed")
+			require.NoError(t, os.CopyFS(filepath.Dir(db.Address)+"/restored", os.DirFS(dir)))
+			restored := filepath.Join(filepath.Dir(db.Address), "restored", "test.db")
 			if name != "by a person" { // or else the witness is that of the time, and only a person knows
-				require.NoError(t, os.Rename(db.address+"-durable", restored+"-durable"))
+				require.NoError(t, os.Rename(db.Address+"-durable", restored+"-durable"))
 			}
 			importAgain(t, opened(t, restored), service, name == "by a person")
 		})
@@ -128,16 +134,16 @@ func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
 	var older []byte
 	payAfterBackup(t, db, service, func() {
 		var err error
-		older, err = os.ReadFile(db.address)
+		older, err = os.ReadFile(db.Address)
 		require.NoError(t, err)
 	})
-	newer, err := os.ReadFile(db.address + "-wal")
+	newer, err := os.ReadFile(db.Address + "-wal")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
-	require.NoError(t, os.WriteFile(db.address, older, 0o600))
-	require.NoError(t, os.WriteFile(db.address+"-wal", newer, 0o600))
+	require.NoError(t, os.WriteFile(db.Address, older, 0o600))
+	require.NoError(t, os.WriteFile(db.Address+"-wal", newer, 0o600))
 
-	db = opened(t, db.address)
+	db = opened(t, db.Address)
 	client, err := newClient(service.URL)
 	require.NoError(t, err)
 	if store, err := durable.Open(t.Context(), db.DB, config(client, time.Minute, "")); err == nil {
@@ -167,28 +173,138 @@ func TestRestoredDumpIsHeld(t *testing.T) {
 		"new database": nil, "new tables": {"--clean"}, "rows alone": {"--data-only"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			admin, db, service := server(t), postgres(t), newService(t)
+			db, service := postgres(t), newService(t)
+			admin := opened(t, os.Getenv("TEST_DATABASE_URL"))
 			file := filepath.Join(t.TempDir(), "dump.sql")
 			shell := func(program string, args ...string) {
 				output, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
 				require.NoError(t, err, "%s", output)
 			}
-			payAfterBackup(t, db, service, func() { shell(dump, append(flags, "-d", db.address, "-f", file)...) })
-			base := db.address[strings.LastIndex(db.address, "/test_")+1 : strings.LastIndex(db.address, "?")]
+			payAfterBackup(t, db, service, func() { shell(dump, append(flags, "-d", db.Address, "-f", file)...) })
+			base := db.Address[strings.LastIndex(db.Address, "/test_")+1 : strings.LastIndex(db.Address, "?")]
 			byPerson := false
 			switch name {
 			case "new database":
-				admin.exec(t, "DROP DATABASE "+base+" WITH (FORCE)")
-				admin.exec(t, "CREATE DATABASE "+base)
+				admin.Exec(t, "DROP DATABASE "+base+" WITH (FORCE)")
+				admin.Exec(t, "CREATE DATABASE "+base)
 			case "rows alone":
-				db.exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims,
+				db.Exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims,
 					durable_orders, durable_notifications, durable_decisions, durable_events_due, durable_batches,
 					durable_unreadable, test_changes, test_files`)
 				byPerson = true // the tables are the same, so only a process that lives on would see it
 			}
 			db.Close()
-			shell("psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", db.address, "-f", file)
-			importAgain(t, opened(t, db.address), service, byPerson)
+			shell("psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", db.Address, "-f", file)
+			importAgain(t, opened(t, db.Address), service, byPerson)
 		})
+	}
+}
+
+// moment is a copy of all rows, at a step of a payout.
+type moment struct {
+	step durable.Step
+	mark int
+	rows dbtest.Copy
+}
+
+// A restore of the rows to any moment, while all processes are stopped, sends nothing again. The rows alone are
+// restored, so the mark is the only evidence.
+func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		service, moments := newService(t), []moment(nil)
+		db.witness = filepath.Join(t.TempDir(), "witness")
+		slow := func(c *durable.Config) { c.Slots = 1 }
+		store := open(t, db, service.URL, time.Minute, slow, func(c *durable.Config) {
+			c.Hooks.Step = func(step durable.Step) {
+				rows, err := dbtest.CopyRows(t.Context(), db.DB)
+				assert.NoError(t, err)
+				moments = append(moments, moment{step, db.Number(t, `SELECT mark FROM durable_mark`), rows})
+			}
+		})
+		const payouts = 5
+		addMany(t, db, store, "a", payouts)
+		n, err := store.RunBatch(t.Context(), durable.BatchLimit{})
+		require.NoError(t, err)
+		require.Equal(t, payouts, n)
+		require.GreaterOrEqual(t, len(moments), 4*payouts)
+		holds := map[bool]int{}
+		for _, m := range slices.Backward(moments) {
+			before := load(t, durable.FileWitness(db.witness))
+			require.NoError(t, m.rows.Restore(t.Context(), db.DB))
+			store = open(t, db, service.URL, time.Minute, slow)
+			held := db.Number(t, `SELECT hold FROM durable_control`) == 1
+			assert.Equal(t, m.mark < before, held, m.step)
+			holds[held]++
+			waiting := db.Number(t, `SELECT COUNT(*) FROM durable_queue`)
+			_, err := store.RunBatch(t.Context(), durable.BatchLimit{})
+			if waiting > 0 {
+				require.ErrorIs(t, err, durable.ErrHeld, m.step)
+			}
+			require.Len(t, service.Orders(), payouts, m.step)
+		}
+		assert.Positive(t, holds[false], "the newest moments have lost nothing")
+		assert.GreaterOrEqual(t, holds[true], 3*payouts)
+	})
+}
+
+func load(t *testing.T, w durable.Witness) int {
+	t.Helper()
+	mark, err := w.Load(t.Context())
+	require.NoError(t, err)
+	return int(mark)
+}
+
+// failing is a witness that fails while down is set.
+type failing struct {
+	durable.Witness
+	down *atomic.Bool
+}
+
+func (f failing) Save(ctx context.Context, mark int64) error {
+	if f.down.Load() {
+		return errors.New("the witness is unavailable")
+	}
+	return f.Witness.Save(ctx, mark)
+}
+
+func TestNoCallBeginsWithoutTheWitness(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		service, down := newService(t), &atomic.Bool{}
+		store := open(t, db, service.URL, time.Minute, func(c *durable.Config) {
+			c.Witness = failing{durable.FileWitness(filepath.Join(t.TempDir(), "witness")), down}
+		})
+		down.Store(true)
+		addMany(t, db, store, "a", 20)
+		_, err := store.RunBatch(t.Context(), durable.BatchLimit{})
+		require.ErrorContains(t, err, "the witness is unavailable")
+		assert.Empty(t, service.Orders())
+		stop := run(t, store)
+		eventually(t, func() bool { return db.Number(t, `SELECT COUNT(*) FROM durable_queue`) == 20 }) // released
+		assert.Empty(t, service.Orders())
+		down.Store(false)
+		eventually(t, func() bool { return len(service.Orders()) == 20 })
+		stop()
+		assert.Zero(t, db.Number(t, `SELECT hold FROM durable_control`))
+		_, payouts := finish(t, db, open(t, db, service.URL, time.Minute), service)
+		assert.Zero(t, payouts, "unknown")
+	})
+}
+
+// Sessions of the server have statements of earlier clients, so any statement of Open may fail.
+func TestPoolerIsRejectedWithTheParameterToSet(t *testing.T) {
+	db := postgres(t)
+	through := pooled(t, db)
+	client, err := newClient("http://127.0.0.1:1")
+	require.NoError(t, err)
+	c := config(client, time.Minute, db.witness)
+	for range 3 {
+		pool := opened(t, strings.TrimSuffix(through.Address, "&default_query_exec_mode=exec"))
+		c.AllowUnsafeDatabase = false
+		_, err = durable.Open(t.Context(), pool.DB, c)
+		require.ErrorIs(t, err, durable.ErrUnsafeDatabase)
+		require.ErrorContains(t, err, "default_query_exec_mode=exec or cache_describe")
+		c.AllowUnsafeDatabase = true // of the server, without fsync
+		_, err = durable.Open(t.Context(), through.DB, c)
+		require.NoError(t, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -28,7 +29,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	long(t)
-	version := server(t).number(t, `SELECT current_setting('server_version_num')::INT / 10000`)
+	version := dbtest.Open(t, dbtest.Postgres(t)).Number(t, `SELECT current_setting('server_version_num')::INT / 10000`)
 	c := &cluster{t: t, bin: "/usr/lib/postgresql/" + strconv.Itoa(version) + "/bin"}
 	if _, err := os.Stat(c.bin + "/pg_ctl"); err != nil {
 		t.Skip("no pg_ctl in " + c.bin)
@@ -155,7 +156,7 @@ func TestStoppedServerThatIsCopiedBackIsHeld(t *testing.T) {
 	c.stop()
 	c.putBack(copied)
 	c.start()
-	require.Equal(t, 200, db.number(t, `SELECT COUNT(*) FROM durable_queue`), "payouts that were paid wait again")
+	require.Equal(t, 200, db.Number(t, `SELECT COUNT(*) FROM durable_queue`), "payouts that were paid wait again")
 	store = open(t, db, service.URL, time.Minute)
 	_, err = store.RunBatch(t.Context(), durable.BatchLimit{})
 	require.ErrorIs(t, err, durable.ErrHeld)
@@ -190,10 +191,10 @@ func TestVolumeSnapshotUnderLoadIsHeld(t *testing.T) {
 			if !alive {
 				start(t, db, service.URL)
 			}
-			eventually(t, func() bool { return db.number(t, `SELECT hold FROM durable_control`) == 1 })
+			eventually(t, func() bool { return db.Number(t, `SELECT hold FROM durable_control`) == 1 })
 			started := (&failover{service: service}).quiet()
 			require.Less(t, started, 1000, "it was restored too late")
-			eventually(t, func() bool { return db.number(t, `SELECT COUNT(*) FROM durable_claims`) == 0 })
+			eventually(t, func() bool { return db.Number(t, `SELECT COUNT(*) FROM durable_claims`) == 0 })
 			assert.Len(t, service.Orders(), started)
 			for _, p := range children {
 				p.kill()
@@ -223,7 +224,7 @@ func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
 	require.Less(t, len(service.Orders()), 3000, "it was stopped too late")
 	// Both processes have lived all the time, so they know what they called, and nothing is in doubt.
 	last := open(t, db, service.URL, time.Minute)
-	assert.Zero(t, db.number(t, `SELECT hold + (SELECT COUNT(*) FROM durable_claims) FROM durable_control`))
+	assert.Zero(t, db.Number(t, `SELECT hold + (SELECT COUNT(*) FROM durable_claims) FROM durable_control`))
 	_, payouts := finish(t, db, last, service)
 	assert.Zero(t, payouts)
 	assert.Len(t, service.Orders(), 3000)
@@ -255,11 +256,11 @@ func newFailover(t *testing.T, timeout time.Duration, state string) (f *failover
 		"-D", f.standby.data+"/db", "-R", "--no-sync", "-c", "fast")
 	f.standby.start()
 	if state == "sync" {
-		f.db.exec(t, `ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'`)
-		f.db.exec(t, `SELECT pg_reload_conf()`)
+		f.db.Exec(t, `ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'`)
+		f.db.Exec(t, `SELECT pg_reload_conf()`)
 	}
 	eventually(t, func() bool {
-		return f.db.number(t, `SELECT COUNT(*) FROM pg_stat_replication
+		return f.db.Number(t, `SELECT COUNT(*) FROM pg_stat_replication
 			WHERE state = 'streaming' AND sync_state = '`+state+`'`) == 1
 	})
 	front := opened(t, "postgres://tests@"+f.front.address()+"/postgres?sslmode=disable")
@@ -309,20 +310,20 @@ func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 			eventually(t, func() bool { return len(f.service.Orders()) >= 400 })
 			started := f.promote(t)
 			require.Less(t, started, 600, "it was promoted too late")
-			require.Equal(t, 300, f.db.number(t, `SELECT COUNT(*) FROM durable_rows`), "no row was lost")
-			claims := f.db.number(t, claimed)
+			require.Equal(t, 300, f.db.Number(t, `SELECT COUNT(*) FROM durable_rows`), "no row was lost")
+			claims := f.db.Number(t, claimed)
 			require.Positive(t, claims, "it never streamed")
 			require.Less(t, claims, 300, "no claim was lost")
 			f.front.moveTo(f.standby.socket())
 			eventually(t, func() bool {
-				return f.db.number(t, `SELECT COUNT(*) FROM durable_control WHERE hold = 1 AND hold_reason LIKE '`+reason+`%'
+				return f.db.Number(t, `SELECT COUNT(*) FROM durable_control WHERE hold = 1 AND hold_reason LIKE '`+reason+`%'
 					AND NOT EXISTS (SELECT 1 FROM durable_claims)`) == 1
 			})
 			addMany(t, f.db, f.store, "a", 300) // the same files
 			addMany(t, f.db, f.store, "b", 300)
 			addMany(t, f.db, f.store, "c", 10)
 			assert.Equal(t, started, f.quiet(), "sent while held")
-			assert.Equal(t, claims, f.db.number(t, claimed), "claimed while held")
+			assert.Equal(t, claims, f.db.Number(t, claimed), "claimed while held")
 			stop()
 			releaseWhatTheServiceDoesNotHave(t, f.db, open(t, f.db, f.service.URL, time.Minute), f.service, 610)
 		})
@@ -336,20 +337,20 @@ func TestFailoverToASynchronousStandbyGoesOn(t *testing.T) {
 	addMany(t, f.db, f.store, "b", 300)
 	f.stream.moveTo("/nowhere")
 	started := f.quiet()
-	before := f.db.number(t, claimed)
+	before := f.db.Number(t, claimed)
 	// Claims are seen once the wait of their COMMIT is canceled.
-	eventually(t, func() bool { return f.db.number(t, claimed) > before })
+	eventually(t, func() bool { return f.db.Number(t, claimed) > before })
 	assert.Equal(t, started, f.quiet(), "called before the standby has the claim")
 	f.stream.moveTo(f.primary.socket())
 	eventually(t, func() bool { return len(f.service.Orders()) >= started+50 })
 	require.Less(t, f.promote(t), 600, "it was promoted too late")
 	f.front.moveTo(f.standby.socket())
 	eventually(t, func() bool {
-		return f.db.number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`) == 600
+		return f.db.Number(t, `SELECT COUNT(*) FROM durable_rows WHERE state = 'pending'`) == 600
 	})
 	stop()
 	_, payouts := finish(t, f.db, open(t, f.db, f.service.URL, time.Minute, f.set), f.service)
-	assert.Zero(t, f.db.number(t, `SELECT hold FROM durable_control`))
+	assert.Zero(t, f.db.Number(t, `SELECT hold FROM durable_control`))
 	assert.Zero(t, payouts, "in doubt")
 	assert.Len(t, f.service.Orders(), 600)
 }

@@ -2,16 +2,12 @@ package kills
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
@@ -23,77 +19,31 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// variable names the environment variable with the address of a PostgreSQL server on which databases may be made.
-const variable = "TEST_DATABASE_URL"
-
-// database is one of a test, as the test sees it. Children open the address, and use the witness.
+// database is a database of a test. Children open the address, and use the witness.
 type database struct {
-	address string
+	dbtest.Database
 	witness string // a path, "" for none
-	*sql.DB
-}
-
-func connect(address string) (*sql.DB, error) {
-	if strings.HasPrefix(address, "postgres:") {
-		return sql.Open("pgx", address)
-	}
-	db, err := sql.Open("sqlite", "file:"+address+
-		"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
-	if err == nil {
-		db.SetMaxOpenConns(1)
-	}
-	return db, err
 }
 
 func opened(t *testing.T, address string) database {
 	t.Helper()
-	db, err := connect(address)
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Close() })
-	return database{address: address, DB: db}
+	return database{Database: dbtest.Open(t, address)}
 }
 
 // prepared makes the tables.
 func prepared(t *testing.T, address string) database {
 	t.Helper()
 	db := opened(t, address)
-	if strings.HasPrefix(address, "postgres:") { // SQLite has a file beside it
+	if !db.SQLite { // SQLite has a file beside it
 		db.witness = filepath.Join(t.TempDir(), "witness")
 	}
 	require.NoError(t, durable.Migrate(t.Context(), db.DB))
-	db.exec(t, `CREATE TABLE test_changes (user_data TEXT, state TEXT)`)
-	db.exec(t, `CREATE TABLE test_files (name TEXT)`)
+	db.Exec(t, `CREATE TABLE test_changes (user_data TEXT, state TEXT)`, `CREATE TABLE test_files (name TEXT)`)
 	return db
 }
 
-func sqlite(t *testing.T) database { return prepared(t, filepath.Join(t.TempDir(), "test.db")) }
-
-func (db database) exec(t *testing.T, statement string) {
-	t.Helper()
-	_, err := db.ExecContext(context.WithoutCancel(t.Context()), statement)
-	require.NoError(t, err)
-}
-
-func (db database) number(t *testing.T, query string) (n int) {
-	t.Helper()
-	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
-	return n
-}
-
-// server returns the address of the server of .ci/postgres.
-func server(t *testing.T) database {
-	t.Helper()
-	address := os.Getenv(variable)
-	if address == "" {
-		t.Skip("no PostgreSQL: " + variable + " is not set. Run the tests with .ci/postgres go -C durable test ./...")
-	}
-	return opened(t, address)
-}
-
-func postgres(t *testing.T) database {
-	t.Helper()
-	return prepared(t, dbtest.Postgres(t))
-}
+func sqlite(t *testing.T) database   { return prepared(t, filepath.Join(t.TempDir(), "test.db")) }
+func postgres(t *testing.T) database { return prepared(t, dbtest.Postgres(t)) }
 
 func each(t *testing.T, f func(t *testing.T, db database)) {
 	t.Run("SQLite", func(t *testing.T) { f(t, sqlite(t)) })
@@ -103,7 +53,7 @@ func each(t *testing.T, f func(t *testing.T, db database)) {
 // pooled returns the database behind pgbouncer, in the mode that durable recommends.
 func pooled(t *testing.T, db database) database {
 	t.Helper()
-	through := opened(t, dbtest.StartPooler(t, db.address)+"&default_query_exec_mode=exec")
+	through := opened(t, dbtest.StartPooler(t, db.Address)+"&default_query_exec_mode=exec")
 	through.witness = db.witness
 	return through
 }
@@ -270,7 +220,7 @@ func finish(t *testing.T, db database, store *durable.Store, service *paymentsvc
 	service.ClearFaults()
 	stop := run(t, store)
 	eventually(t, func() bool {
-		return db.number(t, `SELECT COUNT(*) FROM durable_rows
+		return db.Number(t, `SELECT COUNT(*) FROM durable_rows
 			WHERE state = 'created' OR state = 'unknown' AND kind = 'payment'`) == 0
 	})
 	settle(t, service)

@@ -2,9 +2,11 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
@@ -33,7 +35,7 @@ type move struct {
 func (l *Ledger) Change(
 	ctx context.Context, userData, orderID string, f func(context.Context, *Tx, *row.Row) error,
 ) error {
-	return l.transact(ctx, false, func(ctx context.Context, tx *Tx) error {
+	return l.Transact(ctx, false, func(ctx context.Context, tx *Tx) error {
 		if err := tx.lockOrderID(ctx, orderID); err != nil {
 			return err
 		}
@@ -55,13 +57,9 @@ func (l *Ledger) Change(
 	})
 }
 
-// Transact runs f in a transaction.
-func (l *Ledger) Transact(ctx context.Context, f func(context.Context, *Tx) error) error {
-	return l.transact(ctx, false, f)
-}
-
-// transact runs f, and calls Moved for the changes of states after the commit.
-func (l *Ledger) transact(ctx context.Context, strict bool, f func(context.Context, *Tx) error) error {
+// Transact runs f in a transaction, and calls Moved for the changes of states after the commit. With strict, an error
+// of OnChange is the transaction's.
+func (l *Ledger) Transact(ctx context.Context, strict bool, f func(context.Context, *Tx) error) error {
 	tx := &Tx{l: l, strict: strict}
 	err := l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {
 		tx.Tx, tx.moves, tx.failed = inner, nil, nil
@@ -90,13 +88,7 @@ func (tx *Tx) load(ctx context.Context, userData string, k row.Kind) (*row.Row, 
 	if _, err := tx.l.exec(ctx, tx, `SELECT 1 FROM durable_claims WHERE user_data = $1{lock}`, userData); err != nil {
 		return nil, err
 	}
-	lock := ""
-	if tx.l.Dialect == PostgreSQL {
-		lock = ` FOR UPDATE OF r`
-	}
-	r, err := scan(tx.QueryRowContext(ctx, tx.l.text.Replace(`SELECT `+columns+` FROM `+claimed+`
-		WHERE r.user_data = $1 AND (r.kind = $2 OR $2 = '')`+lock), userData, string(k)))
-	return r, notFound(err)
+	return only(tx.l.rows(ctx, tx, `r.user_data = $1 AND (r.kind = $2 OR $2 = ''){lock r}`, userData, string(k)))
 }
 
 // Taken reports whether another row of r's kind has orderID.
@@ -105,7 +97,7 @@ func (tx *Tx) Taken(ctx context.Context, r *row.Row, orderID string) (bool, erro
 		return false, nil
 	}
 	var n int
-	err := tx.l.row(ctx, tx.Tx, []any{&n}, `SELECT COUNT(*) FROM durable_orders
+	err := tx.l.one(ctx, tx, []any{&n}, `SELECT COUNT(*) FROM durable_orders
 		WHERE kind = $1 AND order_id = $2 AND user_data <> $3`, string(r.Kind), orderID, r.UserData)
 	return n > 0, err
 }
@@ -180,4 +172,43 @@ func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...an
 		err = otherwise
 	}
 	return err
+}
+
+// Decision is an operator's decision about a row.
+type Decision struct {
+	Kind, UserData, OrderID, By string
+	State                       row.State // before the decision
+	ReviewReason                string
+	At                          time.Time
+}
+
+// Unnotified reports whether no unmatched notification has r's user_data.
+func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) {
+	err = tx.l.one(ctx, tx, []any{&yes},
+		`SELECT {unnotified} FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData)
+	return yes, err
+}
+
+// ClaimedBefore reports whether r's last claim is older than age, in milliseconds.
+func (tx *Tx) ClaimedBefore(ctx context.Context, r *row.Row, age int64) (bool, error) {
+	p := Poll{Row: r}
+	err := tx.l.one(ctx, tx, []any{&p.Now}, `SELECT {now}`)
+	return p.ClaimedBefore(age), err
+}
+
+// KeepDecision stores a decision.
+func (tx *Tx) KeepDecision(ctx context.Context, d Decision) error {
+	_, err := tx.l.exec(ctx, tx, `INSERT INTO durable_decisions
+		(id, user_data, decision, order_id, state, review_reason, decided_by, decided_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, {now})`,
+		rand.Text(), d.UserData, d.Kind, d.OrderID, string(d.State), d.ReviewReason, d.By)
+	return err
+}
+
+// Decisions returns the decisions about a row, the newest first. It reads from l.DB.
+func (l *Ledger) Decisions(ctx context.Context, userData string) ([]Decision, error) {
+	return collect(ctx, l, l.DB, func(d *Decision) []any {
+		return []any{&d.UserData, &d.Kind, &d.OrderID, &d.State, &d.ReviewReason, &d.By, millis{&d.At}}
+	}, `SELECT user_data, decision, order_id, state, review_reason, decided_by, decided_at FROM durable_decisions
+		WHERE user_data = $1 ORDER BY decided_at DESC, id`, userData)
 }

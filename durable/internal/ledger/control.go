@@ -3,8 +3,10 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
@@ -39,15 +41,15 @@ type ControlStatus struct {
 // Status returns the control row and the number of claims.
 func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	var s ControlStatus
-	var hold, endless int64
-	err := l.one(ctx, []any{
-		&endless, &s.Until, &s.Reason, &s.By, &hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code, &s.Run, &s.Now,
+	var endless bool
+	err := l.one(ctx, l.DB, []any{
+		&endless, &s.Until, &s.Reason, &s.By, &s.Hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code, &s.Run, &s.Now,
 		&s.Starting,
 	}, `SELECT paused, CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
 		pause_reason, paused_by, hold, hold_reason, held_by, generation, run_code, run_length, {now},
 		(SELECT COUNT(*) FROM durable_claims) FROM durable_control`)
-	s.Hold, s.Paused = hold == 1, endless == 1 || s.Until > 0
-	if endless == 1 {
+	s.Paused = endless || s.Until > 0
+	if endless {
 		s.Until = 0
 	}
 	return s, err
@@ -63,7 +65,7 @@ func (l *Ledger) Writers(ctx context.Context) (writers string, err error) {
 	if l.Dialect == SQLite {
 		return "", nil
 	}
-	err = l.one(ctx, []any{&writers}, `SELECT COALESCE(string_agg(virtualtransaction, ','), '') `+writing, "")
+	err = l.one(ctx, l.DB, []any{&writers}, `SELECT COALESCE(string_agg(virtualtransaction, ','), '') `+writing, "")
 	return writers, err
 }
 
@@ -73,7 +75,7 @@ func (l *Ledger) Writing(ctx context.Context, writers string) (bool, error) {
 		return false, nil
 	}
 	var n int
-	err := l.one(ctx, []any{&n}, `SELECT COUNT(*) `+writing, writers)
+	err := l.one(ctx, l.DB, []any{&n}, `SELECT COUNT(*) `+writing, writers)
 	return n > 0, err
 }
 
@@ -83,7 +85,7 @@ func (l *Ledger) Hold(
 	ctx context.Context, by, reason string, keep func(context.Context, *sql.Tx) error,
 ) (generation int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.row(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
+		if err := l.one(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
 			held_by = $1, hold_reason = $2 RETURNING generation`, Storable(by), Storable(reason)); err != nil {
 			return err
 		}
@@ -93,7 +95,7 @@ func (l *Ledger) Hold(
 		}
 		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', may_have_started = 1, error_code = '',
 			due_at = {now}, updated_at = {now}, version = version + 1
-			WHERE state = 'created' AND user_data`+l.in("$1"), list(payments)); err != nil || keep == nil {
+			WHERE state = 'created' AND user_data{in $1}`, list(payments)); err != nil || keep == nil {
 			return err
 		}
 		return keep(ctx, tx)
@@ -109,7 +111,7 @@ func (l *Ledger) EndHold(ctx context.Context) error {
 
 // Generation returns the current generation.
 func (l *Ledger) Generation(ctx context.Context) (generation int64, err error) {
-	err = l.one(ctx, []any{&generation}, `SELECT generation FROM durable_control`)
+	err = l.one(ctx, l.DB, []any{&generation}, `SELECT generation FROM durable_control`)
 	return generation, err
 }
 
@@ -117,26 +119,24 @@ func (l *Ledger) Generation(ctx context.Context) (generation int64, err error) {
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		users, err := l.dequeue(ctx, tx, `generation < $2 AND user_data`+l.in("$1")+`{lock}`,
-			list(userData), generation)
+		users, err := l.dequeue(ctx, tx, `generation < $2 AND user_data{in $1}{lock}`, list(userData), generation)
 		if err != nil {
 			return err
 		}
-		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET generation = $2, due_at = {now}, updated_at = {now},
-			version = version + 1 WHERE state = 'created' AND user_data`+l.in("$1"), list(users), generation); err != nil {
-			return err
-		}
 		released = len(users)
-		return l.enqueue(ctx, tx, users)
+		return l.requeue(ctx, tx, users, `generation = $2,`, generation)
 	})
-	return released, err
+	if err != nil {
+		return 0, err
+	}
+	return released, nil
 }
 
 // Remaining reports whether a hold keeps payouts back, and whether due rows remain that a round may claim. Rounds skip
 // rows that another transaction has locked, but this query reads them.
 func (l *Ledger) Remaining(ctx context.Context) (held, due bool, err error) {
 	const queued = `EXISTS (SELECT 1 FROM durable_queue AS q WHERE q.kind = `
-	err = l.one(ctx, []any{&held, &due}, `SELECT `+queued+`'payout' AND q.generation < control.generation),
+	err = l.one(ctx, l.DB, []any{&held, &due}, `SELECT `+queued+`'payout' AND q.generation < control.generation),
 			`+queued+`'payment' AND q.generation = 0 AND q.due_at <= now AND {unnotified})
 			OR `+queued+`'payout' AND q.generation = control.generation AND q.due_at <= now AND {unnotified})
 		FROM durable_control AS control CROSS JOIN (SELECT {now} AS now) AS clock`)
@@ -148,7 +148,7 @@ func (l *Ledger) Join(ctx context.Context, project string) (stored string, err e
 	if _, err := l.write(ctx, `UPDATE durable_control SET project = $1 WHERE project = ''`, project); err != nil {
 		return "", err
 	}
-	err = l.one(ctx, []any{&stored}, `SELECT project FROM durable_control`)
+	err = l.one(ctx, l.DB, []any{&stored}, `SELECT project FROM durable_control`)
 	return stored, err
 }
 
@@ -156,11 +156,11 @@ func (l *Ledger) Join(ctx context.Context, project string) (stored string, err e
 func (l *Ledger) Ready(ctx context.Context) error {
 	var wrote, read int64
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return l.row(ctx, tx, []any{&wrote}, `UPDATE durable_control
+		return l.one(ctx, tx, []any{&wrote}, `UPDATE durable_control
 			SET heartbeat = {greatest}(heartbeat + 1, {now}) RETURNING heartbeat`)
 	})
 	if err == nil {
-		err = l.one(ctx, []any{&read}, `SELECT heartbeat FROM durable_control`)
+		err = l.one(ctx, l.DB, []any{&read}, `SELECT heartbeat FROM durable_control`)
 	}
 	if err == nil && read < wrote {
 		err = errors.New("what was written is not there")
@@ -173,5 +173,76 @@ func (l *Ledger) Ready(ctx context.Context) error {
 
 // CurrentGeneration moves r to the current generation.
 func (tx *Tx) CurrentGeneration(ctx context.Context, r *row.Row) error {
-	return tx.l.row(ctx, tx.Tx, []any{&r.Generation}, `SELECT generation FROM durable_control`)
+	return tx.l.one(ctx, tx, []any{&r.Generation}, `SELECT generation FROM durable_control`)
+}
+
+// EndRun ends the run of equal rejections, because a payout has succeeded.
+func (tx *Tx) EndRun(ctx context.Context) error {
+	_, err := tx.l.exec(ctx, tx, endRun)
+	return err
+}
+
+// EndPause ends a timed pause if its probe made the call.
+func (tx *Tx) EndPause(ctx context.Context, probe string) error {
+	_, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET pause_until = 0, pause_length = 0, pause_reason = '',
+		paused_by = '', probe = '' WHERE paused = 0 AND probe = $1`, probe)
+	return err
+}
+
+// ProbeAgain lets another row be the probe, because the call of this one proves nothing.
+func (tx *Tx) ProbeAgain(ctx context.Context, probe string) error {
+	_, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = ''
+		WHERE paused = 0 AND probe = $1`, probe)
+	return err
+}
+
+// PauseEndless pauses until Resume. It reports false if an endless pause lasts already.
+func (tx *Tx) PauseEndless(ctx context.Context, reason string) (bool, error) {
+	n, err := tx.l.exec(ctx, tx, endlessPause+` WHERE paused = 0`, Itself, Storable(reason))
+	return n > 0, err
+}
+
+// PauseTimed pauses for twice as long as the last timed pause: 1 to 60 seconds, and at least atLeast milliseconds. It
+// returns the end, or 0 if a pause lasts already: a call that began before the pause neither ends nor lengthens it.
+func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, probe string) (until int64, err error) {
+	err = tx.l.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
+		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,
+			pause_until = {now} + {greatest}({least}({greatest}(2 * pause_length, 1000), 60000), $3)
+		WHERE paused = 0 AND (pause_until = 0 OR probe = $4) RETURNING pause_until`, Itself, Storable(reason), atLeast, probe)
+	return until, err
+}
+
+// CountRejection counts rejections of payouts in a row with one code. After limit of them it flags the rejected rows
+// for review, pauses, and returns the reason.
+func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit int) (string, error) {
+	var run, users string
+	var length int
+	if err := tx.l.one(ctx, tx, []any{&run, &length, &users},
+		`SELECT run_code, run_length, run_rows FROM durable_control{lock}`); err != nil {
+		return "", err
+	}
+	var rejected []string
+	if run != code || json.Unmarshal([]byte(users), &rejected) != nil {
+		length, rejected = 0, nil
+	}
+	length++
+	if len(rejected) < limit {
+		rejected = append(rejected, r.UserData)
+	}
+	if _, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET run_code = $1, run_length = $2, run_rows = $3`,
+		code, length, list(rejected)); err != nil || length < limit {
+		return "", err
+	}
+	r.FlagForReview(row.InARun)
+	rejected = slices.DeleteFunc(rejected, func(userData string) bool { return userData == r.UserData })
+	if _, err := tx.l.exec(ctx, tx, `UPDATE durable_rows SET review_reason = $1, version = version + 1
+		WHERE state = 'rejected' AND review_reason = '' AND user_data{in $2}`,
+		row.InARun, list(rejected)); err != nil {
+		return "", err
+	}
+	reason := fmt.Sprintf("%d payouts in a row were rejected: %s", length, code)
+	if paused, err := tx.PauseEndless(ctx, reason); !paused {
+		return "", err
+	}
+	return reason, nil
 }

@@ -2,6 +2,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -78,21 +79,24 @@ func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	return l
 }
 
-// replacer fills in what differs between the dialects.
+// replacer fills in the parts of statements that differ between the dialects, or that several statements share. A
+// condition on the texts of a list parameter ends with {in $1} or {in $2}.
 func replacer(d Dialect, now string) *strings.Replacer {
+	pairs := []string{
+		"{unnotified}", unnotified, "{impossible}", strconv.Itoa(impossible), "{columns}", columns, "{claimed}", claimed,
+	}
+	in, end := ` = ANY (ARRAY(SELECT json_array_elements_text(CAST($`, ` AS TEXT)::JSON)))` // read once, into an array
 	if d == SQLite {
-		if now == "" {
-			now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
-		}
-		return strings.NewReplacer("$", "?", "{now}", now, "{unnotified}", unnotified, "{lock}", "", "{skip}", "",
-			"{impossible}", strconv.Itoa(impossible), "{least}", "MIN", "{greatest}", "MAX")
-	}
-	if now == "" {
+		in, end = ` IN (SELECT value FROM json_each(?`, `))`
+		now = cmp.Or(now, `CAST(unixepoch('subsec') * 1000 AS INTEGER)`)
+		pairs = append(pairs, "$", "?", "{lock}", "", "{lock r}", "", "{skip}", "", "{least}", "MIN", "{greatest}", "MAX")
+	} else {
 		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
-		now = `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`
+		now = cmp.Or(now, `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`)
+		pairs = append(pairs, "{lock}", " FOR UPDATE", "{lock r}", " FOR UPDATE OF r", "{skip}", " FOR UPDATE SKIP LOCKED",
+			"{least}", "LEAST", "{greatest}", "GREATEST")
 	}
-	return strings.NewReplacer("{now}", now, "{unnotified}", unnotified, "{lock}", " FOR UPDATE",
-		"{skip}", " FOR UPDATE SKIP LOCKED", "{impossible}", strconv.Itoa(impossible), "{least}", "LEAST", "{greatest}", "GREATEST")
+	return strings.NewReplacer(append(pairs, "{now}", now, "{in $1}", in+"1"+end, "{in $2}", in+"2"+end)...)
 }
 
 // unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows
@@ -120,12 +124,9 @@ func (l *Ledger) writing(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // pool is a database or one connection of it.
-//
-//nolint:interfacebloat // both have these methods, and a Ledger uses all of them
 type pool interface {
 	execer
 	rowser
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
 }
 
@@ -187,7 +188,7 @@ const advanceMark = `UPDATE durable_mark SET mark = MAX(mark + 1, CAST(unixepoch
 // mark returns the mark of SQLite's transaction, and 0 on PostgreSQL, whose transactions do not advance the mark.
 func (l *Ledger) mark(ctx context.Context, tx *sql.Tx) (mark int64, err error) {
 	if l.Dialect == SQLite {
-		err = l.row(ctx, tx, []any{&mark}, `SELECT mark FROM durable_mark`)
+		err = l.one(ctx, tx, []any{&mark}, `SELECT mark FROM durable_mark`)
 	}
 	return mark, err
 }
@@ -244,19 +245,35 @@ func each(ctx context.Context, on rowser, scan func(*sql.Rows) error, query stri
 	return rows.Close()
 }
 
-// one queries one row outside of a transaction.
-func (l *Ledger) one(ctx context.Context, into []any, query string, args ...any) error {
-	on, release, err := l.connection(ctx, l.DB)
-	if err != nil {
+// collect returns the rows of a query. into returns the fields for the columns of a row.
+func collect[T any](
+	ctx context.Context, l *Ledger, on rowser, into func(*T) []any, query string, args ...any,
+) (all []T, err error) {
+	err = l.query(ctx, on, func(rows *sql.Rows) error {
+		var one T
+		err := rows.Scan(into(&one)...)
+		all = append(all, one)
 		return err
-	}
-	defer release()
-	return on.QueryRowContext(l.uncancelable(ctx), l.text.Replace(query), args...).Scan(into...)
+	}, query, args...)
+	return all, err
 }
 
-// row queries one row in a transaction.
-func (l *Ledger) row(ctx context.Context, tx *sql.Tx, into []any, query string, args ...any) error {
-	return tx.QueryRowContext(ctx, l.text.Replace(query), args...).Scan(into...)
+// texts returns the first column of a query's rows.
+func (l *Ledger) texts(ctx context.Context, on rowser, query string, args ...any) ([]string, error) {
+	return collect(ctx, l, on, func(text *string) []any { return []any{text} }, query, args...)
+}
+
+// one reads the one row of a query.
+func (l *Ledger) one(ctx context.Context, on rowser, into []any, query string, args ...any) error {
+	found := false
+	err := l.query(ctx, on, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(into...)
+	}, query, args...)
+	if err == nil && !found {
+		err = sql.ErrNoRows
+	}
+	return err
 }
 
 // uncancelable returns ctx, on SQLite without its end, which would interrupt the connection that writes.
@@ -273,13 +290,25 @@ func list[T any](all []T) string {
 	return string(encoded)
 }
 
-// in returns the end of a condition on the texts of the list parameter p. PostgreSQL reads the list once, into an
-// array.
-func (l *Ledger) in(p string) string {
-	if l.Dialect == SQLite {
-		return ` IN (SELECT value FROM json_each(` + p + `))`
+// millis scans Unix milliseconds. The zero time is 0.
+type millis struct{ *time.Time }
+
+// Scan implements [sql.Scanner].
+func (m millis) Scan(value any) error {
+	n, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("a time of type %T", value)
 	}
-	return ` = ANY (ARRAY(SELECT json_array_elements_text(CAST(` + p + ` AS TEXT)::JSON)))`
+	*m.Time = Time(n)
+	return nil
+}
+
+// Time converts Unix milliseconds. The zero time is 0.
+func Time(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
 }
 
 func flag(yes bool) int64 {

@@ -1,4 +1,5 @@
--- The current generation, and the older generations of queued payouts, each found by one step in the index of the queue.
+-- The current generation, and the older generations of queued payouts, each found by one step in the index of the
+-- queue.
 WITH RECURSIVE queued (generation) AS (
 	SELECT MIN(generation) FROM durable_queue WHERE kind = 'payout'
 	UNION ALL

@@ -17,8 +17,6 @@ import (
 var (
 	//go:embed list_page.sql
 	listPage string
-	//go:embed list_named.sql
-	listNamed string
 	//go:embed list_generations.sql
 	listGenerations string
 	//go:embed list_batch.sql
@@ -42,7 +40,7 @@ func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (pag
 		parts[i] = `SELECT * FROM (` + part + `) AS part`
 	}
 	text := strings.NewReplacer(
-		`{columns}`, columns, `{parts}`, strings.Join(parts, ` UNION ALL `), `{limit}`, strconv.Itoa(limit),
+		`{parts}`, strings.Join(parts, ` UNION ALL `), `{limit}`, strconv.Itoa(limit),
 		`{order}`, order(f, `parts`), `{order of page}`, order(f, `page`)).Replace(listPage)
 	err = l.query(ctx, on, func(rows *sql.Rows) error {
 		r, err := scan(rows, &now)
@@ -72,16 +70,15 @@ func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selectio
 	return s, err
 }
 
-// Named returns the rows of f with one of the user_data, in the order of f, and the database's time. It reads from l.DB.
+// Named returns the rows of f with one of the user_data, in the order of f, and the database's time. It reads from
+// l.DB.
 func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named []*row.Row, now int64, err error) {
-	text := strings.NewReplacer(`{columns}`, columns, `{users}`, l.in(`$1`)).Replace(listNamed)
-	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
-		r, err := scan(rows, &now)
-		if err == nil && f.selects(r, now) {
+	found, now, err := l.rows(ctx, l.DB, `r.user_data{in $1}`, list(userData))
+	for _, r := range found {
+		if f.selects(r, now) {
 			named = append(named, r)
 		}
-		return err
-	}, text, list(userData))
+	}
 	slices.SortFunc(named, func(a, b *row.Row) int {
 		return f.compare(Place{a.CreatedAt, a.UserData}, Place{b.CreatedAt, b.UserData})
 	})
@@ -145,8 +142,8 @@ type Counts struct {
 	Now                              int64
 }
 
-// Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the same
-// Unmatched, the number of the notifications of these kinds, and the same Unreadable.
+// Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the
+// same Unmatched, the number of the notifications of these kinds, and the same Unreadable.
 func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, kinds ...row.Kind) ([]Counts, error) {
 	s, err := l.selection(ctx, l.Read, Filter{})
 	if err != nil {

@@ -4,12 +4,10 @@ import (
 	"database/sql"
 	"fmt"
 	mathrand "math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
@@ -23,29 +21,19 @@ const listClock = 1_000_000
 
 // eachListed runs f on ledgers with the same rows, created one millisecond after the other.
 func eachListed(t *testing.T, f func(t *testing.T, l *Ledger)) {
-	t.Run("SQLite", func(t *testing.T) {
-		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "list.db"))
-		require.NoError(t, err)
-		f(t, fillList(t, db, SQLite))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		db, err := sql.Open("pgx", dbtest.Postgres(t))
-		require.NoError(t, err)
-		f(t, fillList(t, db, PostgreSQL))
-	})
+	dbtest.Each(t, func(t *testing.T, db dbtest.Database) { f(t, fillList(t, db)) })
 }
 
 // fillList stores rows in each state: with and without an order_id, an error code, a review reason, a batch and a hold.
-func fillList(t *testing.T, db *sql.DB, d Dialect) *Ledger {
+func fillList(t *testing.T, db dbtest.Database) *Ledger {
 	t.Helper()
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { db.Close() })
-	for _, statement := range append(Schema(d), listRows, listQueue, listClaims, listOrders, listNotices,
-		`UPDATE durable_control SET generation = 3`) {
-		_, err := db.ExecContext(t.Context(), statement)
-		require.NoError(t, err, statement)
+	dialect := PostgreSQL
+	if db.SQLite {
+		dialect = SQLite
 	}
-	return New(db, db, d, fmt.Sprint(listClock))
+	db.Exec(t, Schema(dialect)...)
+	db.Exec(t, listRows, listQueue, listClaims, listOrders, listNotices, `UPDATE durable_control SET generation = 3`)
+	return New(db.DB, db.DB, dialect, fmt.Sprint(listClock))
 }
 
 // The rows: everything depends on the remainders of i, so that all combinations appear.
@@ -74,7 +62,8 @@ const (
 	listNotices = `INSERT INTO durable_notifications
 			(key, event, order_id, user_data, status, status_name, status_code, amount, received_at)
 		SELECT 'key-' || created_at,
-			CASE WHEN kind = 'payout' THEN 'payout.status_changed' ELSE 'payment.status_changed' END, 'lost', 'lost', 1, 'SUCCESS', 1, '1', 500000 + created_at FROM durable_rows WHERE created_at <= 3`
+			CASE WHEN kind = 'payout' THEN 'payout.status_changed' ELSE 'payment.status_changed' END,
+			'lost', 'lost', 1, 'SUCCESS', 1, '1', 500000 + created_at FROM durable_rows WHERE created_at <= 3`
 )
 
 // users returns the user_data of rows.
@@ -209,15 +198,13 @@ func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 
 // Without the index, a count of one kind reads the notifications of both kinds, however many.
 func TestCountsReadUnmatchedNotificationsInTheOrderOfAnIndex(t *testing.T) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "list.db"))
-	require.NoError(t, err)
-	l := fillList(t, db, SQLite)
+	l := fillList(t, dbtest.SQLite(t))
 	for kind, n := range map[row.Kind]int{"": 3, row.Payment: 2, row.Payout: 1} {
 		parts := unmatchedParts(10, kind)
 		require.Len(t, parts, n)
 		for _, part := range parts {
 			var plan []string
-			require.NoError(t, l.query(t.Context(), db, func(rows *sql.Rows) error {
+			require.NoError(t, l.query(t.Context(), l.DB, func(rows *sql.Rows) error {
 				var detail string
 				err := rows.Scan(new(int), new(int), new(int), &detail)
 				plan = append(plan, detail)

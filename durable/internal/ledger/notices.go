@@ -1,9 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
@@ -18,7 +21,7 @@ type Notice struct {
 	Amount                 paymentsvc.Amount
 	// Matched is false while no row, deleted rows included, is known for it.
 	Matched    bool
-	ReceivedAt int64 // in Unix milliseconds
+	ReceivedAt time.Time
 }
 
 // KindOf returns the kind of rows that an event is about, "" for an event that the document does not specify.
@@ -34,18 +37,14 @@ func KindOf(e paymentsvc.EventType) row.Kind {
 }
 
 // notices returns the notifications that the condition where selects.
-func (l *Ledger) notices(ctx context.Context, on rowser, where string, args ...any) (notices []Notice, err error) {
-	err = l.query(ctx, on, func(rows *sql.Rows) error {
-		var n Notice
-		var matched int64
-		err := rows.Scan(&n.Key, &n.Event, &n.OrderID, &n.UserData, &n.Status, &n.StatusDescription, &n.StatusCode, &n.Amount,
-			&matched, &n.ReceivedAt)
-		n.Matched = matched != 0
-		notices = append(notices, n)
-		return err
-	}, `SELECT key, event, order_id, user_data, status, status_name, status_code, amount, matched, received_at
+func (l *Ledger) notices(ctx context.Context, on rowser, where string, args ...any) ([]Notice, error) {
+	return collect(ctx, l, on, func(n *Notice) []any {
+		return []any{
+			&n.Key, &n.Event, &n.OrderID, &n.UserData, &n.Status, &n.StatusDescription, &n.StatusCode, &n.Amount, &n.Matched,
+			millis{&n.ReceivedAt},
+		}
+	}, `SELECT key, event, order_id, user_data, status, status_name, status_code, amount, matched <> 0, received_at
 		FROM durable_notifications WHERE `+where, args...)
-	return notices, err
 }
 
 // StoreNotice commits a notification, once by its Key.
@@ -62,13 +61,13 @@ func (l *Ledger) StoreNotice(ctx context.Context, n Notice) error {
 // OnChange undoes it and is returned.
 func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 	failed, missing := false, false
-	err := l.transact(ctx, strict, func(ctx context.Context, tx *Tx) error {
+	err := l.Transact(ctx, strict, func(ctx context.Context, tx *Tx) error {
 		failed, missing = false, false
 		if err := tx.lockOrderID(ctx, n.OrderID); err != nil {
 			return err
 		}
 		var waits int
-		if err := l.row(ctx, tx.Tx, []any{&waits}, `SELECT COUNT(*) FROM durable_notifications
+		if err := l.one(ctx, tx, []any{&waits}, `SELECT COUNT(*) FROM durable_notifications
 			WHERE key = $1 AND matched = 0`, n.Key); err != nil || waits == 0 {
 			return err
 		}
@@ -102,11 +101,10 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 func (l *Ledger) flagFailure(ctx context.Context, n Notice, failure error) error {
 	l.Log.WarnContext(ctx, "durable: OnChange rejects a notification",
 		"user_data", n.UserData, "order_id", n.OrderID, "error", failure.Error())
-	_, err := l.write(ctx, `UPDATE durable_rows SET review_reason = TRIM(review_reason || ' ' || $1), version = version + 1
-		WHERE kind = $3 AND review_reason NOT LIKE $2
-			AND user_data IN ($4, (SELECT user_data FROM durable_orders WHERE kind = $3 AND order_id = $5))
-			AND EXISTS (SELECT 1 FROM durable_notifications WHERE key = $6 AND matched = 0 AND received_at < {now} - 60000)`,
-		row.OnChangeFails, "%"+row.OnChangeFails+"%", string(KindOf(n.Event)), n.UserData, n.OrderID, n.Key)
+	_, err := l.write(ctx, flagOnChange+` AND kind = $1
+			AND user_data IN ($2, (SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $3))
+			AND EXISTS (SELECT 1 FROM durable_notifications WHERE key = $4 AND matched = 0 AND received_at < {now} - 60000)`,
+		string(KindOf(n.Event)), n.UserData, n.OrderID, n.Key)
 	return err
 }
 
@@ -118,13 +116,13 @@ func (tx *Tx) find(ctx context.Context, n Notice) (*row.Row, error) {
 			return r, err
 		}
 	}
-	var userData string
-	if err := tx.l.row(ctx, tx.Tx, []any{&userData},
-		`SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $2`,
-		string(KindOf(n.Event)), n.OrderID); err != nil {
-		return nil, notFound(err)
+	kind := KindOf(n.Event)
+	users, err := tx.l.texts(ctx, tx, `SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $2`,
+		string(kind), n.OrderID)
+	if err != nil || len(users) == 0 {
+		return nil, cmp.Or(err, ErrNotFound)
 	}
-	return tx.load(ctx, userData, KindOf(n.Event))
+	return tx.load(ctx, users[0], kind)
 }
 
 // applyWaiting applies the notifications that arrived before r's order_id was known, in the order of their arrival.
@@ -163,7 +161,8 @@ func (tx *Tx) apply(ctx context.Context, r *row.Row, n Notice) error {
 		if err != nil {
 			return err
 		}
-		if save = true; refund { // a refund proves that the service has the payment
+		save = true
+		if refund { // a refund proves that the service has the payment
 			r.Found(n.OrderID, taken)
 		} else {
 			r.Notify(n.OrderID, n.StatusDescription, n.Amount, taken)
@@ -185,7 +184,7 @@ func (tx *Tx) apply(ctx context.Context, r *row.Row, n Notice) error {
 
 // WaitingFor returns the unmatched notifications with one of the order_ids, in the order of their arrival.
 func (l *Ledger) WaitingFor(ctx context.Context, orderIDs ...string) ([]Notice, error) {
-	return l.notices(ctx, l.DB, `matched = 0 AND order_id`+l.in("$1")+` ORDER BY received_at, key`, list(orderIDs))
+	return l.notices(ctx, l.DB, `matched = 0 AND order_id{in $1} ORDER BY received_at, key`, list(orderIDs))
 }
 
 // WaitingForRow returns the unmatched notifications with the user_data, in the order of their arrival.
@@ -213,4 +212,42 @@ const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
 // UnmatchedAfter returns the final notifications without a row that arrived after a time, the oldest first.
 func (l *Ledger) UnmatchedAfter(ctx context.Context, receivedAt int64, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.DB, unmatched+` AND received_at > $1 ORDER BY received_at, key LIMIT $2`, receivedAt, limit)
+}
+
+// ofKind is a condition on notifications. It selects those about rows of a kind, and unspecified events.
+func ofKind(k row.Kind) string {
+	switch k {
+	case row.Payment:
+		return ` AND event <> 'payout.status_changed'`
+	case row.Payout:
+		return ` AND event NOT IN ('payment.status_changed', 'refund.status_changed')`
+	default:
+		return ``
+	}
+}
+
+// unmatchedParts returns a statement for each event of kinds. It reads the first final notifications without a row, up
+// to limit, in the order of an index. Kind "" is both kinds.
+func unmatchedParts(limit int, kinds ...row.Kind) (parts []string) {
+	for _, event := range [...]paymentsvc.EventType{
+		paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged,
+	} { // a notification of another event is never unmatched
+		if slices.Contains(kinds, "") || slices.Contains(kinds, KindOf(event)) {
+			parts = append(parts, `SELECT received_at AS created_at FROM durable_notifications
+				WHERE `+unmatched+` AND event = '`+string(event)+`' ORDER BY received_at LIMIT `+strconv.Itoa(limit))
+		}
+	}
+	return parts
+}
+
+// Unmatched returns the last final notifications without a row, the newest first. It reads from l.Read.
+func (l *Ledger) Unmatched(ctx context.Context, limit int) ([]Notice, error) {
+	return l.notices(ctx, l.Read, unmatched+` ORDER BY received_at DESC, key DESC LIMIT $1`, limit)
+}
+
+// Notices returns the last notifications with a user_data or an order_id, the newest first. With a kind, they are about
+// rows of that kind. It reads from l.DB.
+func (l *Ledger) Notices(ctx context.Context, k row.Kind, userData, orderID string, limit int) ([]Notice, error) {
+	return l.notices(ctx, l.DB, `(user_data = $1 AND user_data <> '' OR order_id = $2 AND order_id <> '')`+ofKind(k)+`
+		ORDER BY received_at DESC, key DESC LIMIT $3`, userData, orderID, limit)
 }

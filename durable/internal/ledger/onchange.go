@@ -50,7 +50,8 @@ func (tx *Tx) runOnChange(ctx context.Context, e Event) error {
 	failed := tx.recoverOnChange(ctx, e)
 	if failed == nil {
 		// PostgreSQL rejects this after a failed statement, even if OnChange has ignored the error.
-		if _, failed = tx.ExecContext(ctx, `RELEASE SAVEPOINT durable_change`); failed == nil {
+		_, failed = tx.ExecContext(ctx, `RELEASE SAVEPOINT durable_change`)
+		if failed == nil {
 			return nil
 		}
 	}
@@ -80,38 +81,40 @@ func (l *Ledger) RetryOnChange(ctx context.Context, limit int) error {
 	if l.OnChange == nil {
 		return nil
 	}
-	type due struct{ id, userData, from, to, refund string }
-	var events []due
-	err := l.query(ctx, l.DB, func(rows *sql.Rows) error {
-		var e due
-		err := rows.Scan(&e.id, &e.userData, &e.from, &e.to, &e.refund)
-		events = append(events, e)
-		return err
+	events, err := collect(ctx, l, l.DB, func(e *dueEvent) []any {
+		return []any{&e.id, &e.userData, &e.from, &e.to, &e.refund}
 	}, `SELECT id, user_data, from_state, to_state, refund_key FROM durable_events_due
 		WHERE due_at <= {now} OR due_at > {now} + {impossible} ORDER BY due_at LIMIT $1`, limit)
 	for _, e := range events {
-		err = errors.Join(err, l.retry(ctx, e.id, e.userData, row.State(e.from), row.State(e.to), e.refund))
+		err = errors.Join(err, l.retry(ctx, e))
 	}
 	return err
 }
 
-func (l *Ledger) retry(ctx context.Context, id, userData string, from, to row.State, refund string) error {
+// dueEvent is an event that OnChange has rejected.
+type dueEvent struct {
+	id, userData string
+	from, to     row.State
+	refund       string // key of the notification
+}
+
+func (l *Ledger) retry(ctx context.Context, due dueEvent) error {
 	var failed error
 	err := l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {
 		// The deletion prevents other processes from calling OnChange for the same event.
-		n, err := l.exec(ctx, inner, `DELETE FROM durable_events_due WHERE id = $1`, id)
+		n, err := l.exec(ctx, inner, `DELETE FROM durable_events_due WHERE id = $1`, due.id)
 		if err != nil || n == 0 {
 			return err
 		}
 		tx := &Tx{Tx: inner, l: l}
-		r, err := tx.load(ctx, userData, "")
+		r, err := tx.load(ctx, due.userData, "")
 		if err != nil {
 			return err
 		}
-		e := Event{Row: *r, From: from, To: to}
-		if refund != "" {
+		e := Event{Row: *r, From: due.from, To: due.to}
+		if due.refund != "" {
 			e.From, e.To = "", "" // tables of version 1 have states here
-			notices, err := l.notices(ctx, inner, `key = $1`, refund)
+			notices, err := l.notices(ctx, inner, `key = $1`, due.refund)
 			if err != nil {
 				return err
 			}
@@ -119,24 +122,27 @@ func (l *Ledger) retry(ctx context.Context, id, userData string, from, to row.St
 				e.Refund = &notices[0]
 			}
 		}
-		if failed = tx.runOnChange(ctx, e); failed != nil || !strings.Contains(r.ReviewReason, row.OnChangeFails) {
+		failed = tx.runOnChange(ctx, e)
+		if failed != nil || !strings.Contains(r.ReviewReason, row.OnChangeFails) {
 			return failed
 		}
 		_, err = l.exec(ctx, inner, `UPDATE durable_rows SET review_reason = TRIM(REPLACE(review_reason, $1, '')),
-			version = version + 1 WHERE user_data = $2`, row.OnChangeFails, userData)
+			version = version + 1 WHERE user_data = $2`, row.OnChangeFails, due.userData)
 		return err
 	})
 	if failed == nil {
 		return err
 	}
 	l.Log.WarnContext(ctx, "durable: OnChange failed again",
-		"user_data", userData, "state", string(to), "error", failed.Error())
-	_, flagged := l.write(ctx, `UPDATE durable_rows
-		SET review_reason = TRIM(review_reason || ' ' || $1), version = version + 1
-		WHERE user_data = $3 AND review_reason NOT LIKE $2
-			AND EXISTS (SELECT 1 FROM durable_events_due WHERE id = $4 AND tries >= 5)`,
-		row.OnChangeFails, "%"+row.OnChangeFails+"%", userData, id)
+		"user_data", due.userData, "state", string(due.to), "error", failed.Error())
+	_, flagged := l.write(ctx, flagOnChange+` AND user_data = $1
+		AND EXISTS (SELECT 1 FROM durable_events_due WHERE id = $2 AND tries >= 5)`, due.userData, due.id)
 	_, postponed := l.write(ctx, `UPDATE durable_events_due SET tries = tries + 1,
-		due_at = {now} + 1000 * (1 << CAST({least}(tries, 9) AS INTEGER)) WHERE id = $1`, id)
+		due_at = {now} + 1000 * (1 << CAST({least}(tries, 9) AS INTEGER)) WHERE id = $1`, due.id)
 	return errors.Join(err, flagged, postponed)
 }
+
+// flagOnChange flags rows for review. Further conditions follow it.
+const flagOnChange = `UPDATE durable_rows
+	SET review_reason = TRIM(review_reason || ' ' || '` + row.OnChangeFails + `'), version = version + 1
+	WHERE review_reason NOT LIKE '%` + row.OnChangeFails + `%'`

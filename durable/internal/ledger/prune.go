@@ -96,14 +96,14 @@ func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...str
 	if err != nil || len(pruned) > 0 {
 		return len(pruned) > 0, err
 	}
-	err = l.one(ctx, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_pruned
+	err = l.one(ctx, l.DB, []any{&found}, `SELECT EXISTS (SELECT 1 FROM durable_pruned
 		WHERE order_hash IN ($1, $2) AND order_hash <> 0)`,
 		orderHash(row.Payment, orderID), orderHash(row.Payout, orderID))
 	return found, err
 }
 
-// KeepForPruned reports whether an unmatched notification or an unspecified event belongs to a pruned row, and marks it.
-// The order_id counts only without a user_data, because an unmatched notification prevents the claim of a lost row.
+// KeepForPruned reports whether an unmatched notification or an unspecified event belongs to a pruned row, and marks
+// it. The order_id counts only without a user_data, because an unmatched notification prevents the claim of a lost row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
 	if kind == "" {
@@ -131,7 +131,8 @@ func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) 
 	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
 		var final bool
 		err := rows.Scan(&next.UserData, &next.CreatedAt, &final)
-		if read++; final {
+		read++
+		if final {
 			found = append(found, next.UserData)
 		}
 		return err
@@ -197,18 +198,18 @@ func (l *Ledger) prune(ctx context.Context, tx *sql.Tx, k row.Kind, age int64, f
 		args      []any
 	}{
 		{`INSERT INTO durable_pruned (id_high, id_low, values_hash, order_hash) ` + from, []any{list(kept)}},
-		{notices + ` AND user_data` + l.in("$1"), []any{list(users), age}},
-		{notices + ` AND order_id <> '' AND order_id` + l.in("$1") + ` AND NOT EXISTS (SELECT 1 FROM durable_rows AS r
+		{notices + ` AND user_data{in $1}`, []any{list(users), age}},
+		{notices + ` AND order_id <> '' AND order_id{in $1} AND NOT EXISTS (SELECT 1 FROM durable_rows AS r
 			WHERE r.user_data = durable_notifications.user_data LIMIT 1 OFFSET 0)`, []any{list(orders), age}},
-		{`DELETE FROM durable_decisions WHERE user_data` + l.in("$1"), []any{list(users)}},
-		{`DELETE FROM durable_orders WHERE kind = '` + string(k) + `' AND order_id <> '' AND order_id` + l.in("$1"),
+		{`DELETE FROM durable_decisions WHERE user_data{in $1}`, []any{list(users)}},
+		{`DELETE FROM durable_orders WHERE kind = '` + string(k) + `' AND order_id <> '' AND order_id{in $1}`,
 			[]any{list(orders)}},
 	} {
 		if _, err := l.exec(ctx, tx, one.statement, one.args...); err != nil {
 			return 0, err
 		}
 	}
-	n, err := l.exec(ctx, tx, `DELETE FROM durable_rows WHERE user_data`+l.in("$1"), list(users))
+	n, err := l.exec(ctx, tx, `DELETE FROM durable_rows WHERE user_data{in $1}`, list(users))
 	return int(n), err
 }
 
@@ -226,7 +227,7 @@ func (l *Ledger) lockPrunable(
 		rows = append(rows, r)
 		return err
 	}, `SELECT user_data, reference, type, amount, destination, batch, order_id FROM durable_rows AS r
-		WHERE user_data`+l.in("$1")+` AND `+prunable+`
+		WHERE user_data{in $1} AND `+prunable+`
 			AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n WHERE n.user_data = r.user_data AND `+recent+`
 			AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 				WHERE n.order_id = r.order_id AND r.order_id <> ''`+ofKind(k)+` AND `+recent+`

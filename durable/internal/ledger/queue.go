@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
@@ -63,13 +64,54 @@ func (l *Ledger) Queue(ctx context.Context, tx *sql.Tx, rows []NewRow) (added ma
 	return added, l.enqueue(ctx, tx, users)
 }
 
-// Known returns the existing ones of the rows userData.
-func (l *Ledger) Known(ctx context.Context, on rowser, userData []string) (map[string]*row.Row, error) {
-	known := map[string]*row.Row{}
-	err := l.query(ctx, on, func(rows *sql.Rows) error {
-		r, err := scan(rows)
-		known[r.UserData] = r
-		return err
-	}, `SELECT `+columns+` FROM `+claimed+` WHERE r.user_data`+l.in("$1"), list(userData))
-	return known, err
+// Batch is a file of payouts.
+type Batch struct {
+	ID, Name      string
+	Line          int64
+	Complete      bool
+	ExpectedRows  int64
+	ExpectedTotal paymentsvc.Amount
+	Rejected      int64
+	Pruned        int64
+	CreatedAt     time.Time
+}
+
+// batches returns the batches that the end of a statement selects.
+func (l *Ledger) batches(ctx context.Context, on rowser, end string, args ...any) ([]Batch, error) {
+	return collect(ctx, l, on, func(b *Batch) []any {
+		return []any{
+			&b.ID, &b.Name, &b.Line, &b.Complete, &b.ExpectedRows, &b.ExpectedTotal, &b.Rejected, &b.Pruned,
+			millis{&b.CreatedAt},
+		}
+	}, `SELECT id, name, line, complete, expected_rows, expected_total, rejected, pruned, created_at
+		FROM durable_batches `+end, args...)
+}
+
+// AddBatch stores a batch in the caller's transaction and returns the stored one. If its ID exists, it updates only
+// Rejected.
+func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
+	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches
+			(id, name, expected_rows, expected_total, rejected, created_at)
+		VALUES ($1, $2, $3, $4, $5, {now}) ON CONFLICT (id)
+		DO UPDATE SET rejected = excluded.rejected WHERE durable_batches.rejected <> excluded.rejected`,
+		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected); err != nil {
+		return Batch{}, err
+	}
+	stored, err := l.batches(ctx, tx, `WHERE id = $1`, b.ID)
+	if err != nil {
+		return Batch{}, err
+	}
+	return stored[0], nil
+}
+
+// AdvanceBatch moves a batch in the caller's transaction, and reports whether the batch was at line from.
+func (l *Ledger) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, to int64, complete bool) (bool, error) {
+	n, err := l.exec(ctx, tx, `UPDATE durable_batches SET line = $1, complete = $2
+		WHERE id = $3 AND line = $4 AND complete = 0`, to, flag(complete), id, from)
+	return n == 1, err
+}
+
+// Batches returns the batches, the newest first. It reads from l.Read.
+func (l *Ledger) Batches(ctx context.Context) ([]Batch, error) {
+	return l.batches(ctx, l.Read, `ORDER BY created_at DESC, id`)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -55,7 +54,7 @@ type Request struct {
 	// The queue is read behind these positions.
 	AfterPayments, AfterPayouts Position
 	// Last is the last committed claim of this process, and Identity the recognized server, see Identify.
-	Last     Claim
+	Last     row.Claim
 	Identity string
 }
 
@@ -102,12 +101,7 @@ func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
 	if err := run(ctx, r, &got); err != nil {
 		return got, err
 	}
-	if limit := r.limit(got.Recorded); len(got.Claims) > limit {
-		return got, fmt.Errorf("durable: %d rows claimed, want at most %d", len(got.Claims), limit)
-	}
-	for i := range got.Claims {
-		c := &got.Claims[i]
-		c.Token = r.Token
+	for _, c := range got.Claims {
 		after := &got.AfterPayouts
 		if c.Kind == row.Payment {
 			after = &got.AfterPayments
@@ -218,6 +212,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 		}
 		switch part {
 		case "claimed":
+			c.Token = r.Token
 			got.Claims = append(got.Claims, c)
 		case "recorded":
 			got.Recorded[c.UserData] = true

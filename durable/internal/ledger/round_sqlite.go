@@ -4,16 +4,25 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-//go:embed record_sqlite.sql
-var recordSQLite string
+// The statements of rounds.
+var (
+	//go:embed record_sqlite.sql
+	recordFile string
+	//go:embed claim.sql
+	claimFile string
 
-//go:embed claim_sqlite.sql
-var claimSQLite string
+	recordSQLite = split(recordFile)
+	claimSQL     = split(claimFile)
+)
+
+// split returns the statements of a file.
+func split(file string) []string { return strings.Split(strings.TrimSuffix(file, ";\n"), ";\n") }
 
 // controlSQLite reads whether a round may claim rows. The hashes of a pruned row are evidence of its claim as well.
 const controlSQLite = `SELECT CASE
@@ -30,11 +39,8 @@ func (l *Ledger) Prepare(ctx context.Context) error {
 		return nil
 	}
 	l.prepared = map[string]*sql.Stmt{}
-	for _, query := range append([]string{controlSQLite}, strings.Split(recordSQLite+claimSQLite, ";\n")...) {
+	for _, query := range slices.Concat([]string{controlSQLite}, recordSQLite, claimSQL) {
 		query = l.text.Replace(query)
-		if strings.TrimSpace(query) == "" {
-			continue
-		}
 		statement, err := l.DB.PrepareContext(ctx, query) //nolint:sqlclosecheck // it lives as long as the database
 		if err != nil {
 			return err
@@ -83,26 +89,26 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 			return err
 		}
 		limit := r.limit(got.Recorded)
-		if err := l.claimSQLite(ctx, tx, r, row.Payment, 0, min(limit, r.MaxPayments), r.AfterPayments, got); err != nil {
+		payments, err := l.claim(ctx, tx, r, row.Payment, 0, min(limit, r.MaxPayments))
+		if err != nil {
 			return err
 		}
-		if err := l.claimSQLite(ctx, tx, r, row.Payout, generation, limit-len(got.Claims), r.AfterPayouts, got); err != nil {
+		payouts, err := l.claim(ctx, tx, r, row.Payout, generation, limit-len(payments))
+		if err != nil {
 			return err
 		}
+		got.Claims = slices.Concat(payments, payouts)
 		got.Mark, err = l.mark(ctx, inner)
 		return err
 	})
 }
-
-// part returns statement n of a file.
-func part(file string, n int) string { return strings.Split(file, ";\n")[n] }
 
 func (l *Ledger) recordSQLite(ctx context.Context, tx compiled, r Request, got *Round) error {
 	if len(r.Completions) == 0 {
 		return nil
 	}
 	completions := list(r.Completions)
-	named, err := l.texts(ctx, tx, part(recordSQLite, 0), completions)
+	named, err := l.texts(ctx, tx, recordSQLite[0], completions)
 	if err != nil {
 		return err
 	}
@@ -110,7 +116,7 @@ func (l *Ledger) recordSQLite(ctx context.Context, tx compiled, r Request, got *
 		got.Recorded[userData] = true
 	}
 	for n := 1; n <= 2; n++ {
-		if _, err := l.exec(ctx, tx, part(recordSQLite, n), completions, list(named)); err != nil {
+		if _, err := l.exec(ctx, tx, recordSQLite[n], completions, list(named)); err != nil {
 			return err
 		}
 	}
@@ -118,54 +124,4 @@ func (l *Ledger) recordSQLite(ctx context.Context, tx compiled, r Request, got *
 		_, err = l.exec(ctx, tx, endRun)
 	}
 	return err
-}
-
-func (l *Ledger) claimSQLite(
-	ctx context.Context, tx compiled, r Request, k row.Kind, generation int64, limit int, after Position, got *Round,
-) error {
-	if limit <= 0 {
-		return nil
-	}
-	due := map[string]int64{}
-	var users []string
-	err := l.query(ctx, tx, func(rows *sql.Rows) error {
-		var p Position
-		err := rows.Scan(&p.UserData, &p.DueAt)
-		due[p.UserData] = p.DueAt
-		users = append(users, p.UserData)
-		return err
-	}, part(claimSQLite, 0), string(k), generation, after.DueAt, after.UserData, limit)
-	if err != nil || len(users) == 0 {
-		return err
-	}
-	at := map[string]int64{}
-	var claimed []string
-	err = l.query(ctx, tx, func(rows *sql.Rows) error {
-		var p Position
-		err := rows.Scan(&p.UserData, &p.DueAt)
-		at[p.UserData] = p.DueAt
-		claimed = append(claimed, p.UserData)
-		return err
-	}, part(claimSQLite, 1), list(users), r.Token, r.Lease)
-	if err != nil || len(claimed) == 0 {
-		return err
-	}
-	return l.query(ctx, tx, func(rows *sql.Rows) error {
-		var c Claim
-		err := rows.Scan(&c.UserData, &c.Kind, &c.Type, &c.Amount, &c.Destination, &c.Claims)
-		c.dueAt, c.ClaimedAt = due[c.UserData], at[c.UserData]
-		got.Claims = append(got.Claims, c)
-		return err
-	}, part(claimSQLite, 2), list(claimed))
-}
-
-// texts returns the first column of a query's rows.
-func (l *Ledger) texts(ctx context.Context, on rowser, query string, args ...any) (texts []string, err error) {
-	err = l.query(ctx, on, func(rows *sql.Rows) error {
-		var text string
-		err := rows.Scan(&text)
-		texts = append(texts, text)
-		return err
-	}, query, args...)
-	return texts, err
 }

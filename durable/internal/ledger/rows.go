@@ -1,9 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"database/sql"
-	"errors"
+	"encoding/hex"
+	"strings"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
@@ -16,41 +19,72 @@ const columns = `r.kind, r.user_data, r.reference, r.type, r.amount, r.destinati
 	CASE WHEN r.kind = 'payout' AND r.state = 'created' AND c.token IS NULL
 		AND r.generation < (SELECT generation FROM durable_control) THEN 1 ELSE 0 END, COALESCE(c.token, '')`
 
-// claimed is the FROM clause of columns.
+// claimed is the FROM clause of columns. Statements have both as {columns} and {claimed}.
 const claimed = `durable_rows AS r LEFT JOIN durable_claims AS c ON c.user_data = r.user_data`
 
-// scan reads columns, and further ones into into.
-func scan(from interface{ Scan(into ...any) error }, into ...any) (*row.Row, error) {
+// scan reads columns and the database's time.
+func scan(from *sql.Rows, now *int64) (*row.Row, error) {
 	r := &row.Row{Due: row.KeepDue}
-	var taken, started, held int64
-	err := from.Scan(append([]any{
+	err := from.Scan(
 		&r.Kind, &r.UserData, &r.Reference, &r.Type, &r.Amount, &r.Destination, &r.Batch, &r.Line,
-		&r.State, &r.OrderID, &taken, &r.RedirectURL,
-		&r.Claims, &r.Polls, &started, &r.ErrorCode, &r.ReviewReason, &r.Version,
-		&r.DueAt, &r.ClaimedAt, &r.CreatedAt, &r.UpdatedAt, &r.Generation, &held, &r.Token,
-	}, into...)...)
-	r.OrderIDTaken, r.MayHaveStarted, r.Held = taken == 1, started == 1, held == 1
+		&r.State, &r.OrderID, &r.OrderIDTaken, &r.RedirectURL,
+		&r.Claims, &r.Polls, &r.MayHaveStarted, &r.ErrorCode, &r.ReviewReason, &r.Version,
+		&r.DueAt, &r.ClaimedAt, &r.CreatedAt, &r.UpdatedAt, &r.Generation, &r.Held, &r.Token, now,
+	)
 	r.Loaded = r.State
 	return r, err
 }
 
-// Row reads the row userData from the database that is written.
-func (l *Ledger) Row(ctx context.Context, userData string) (*row.Row, error) {
-	var found *row.Row
-	err := l.query(ctx, l.DB, func(rows *sql.Rows) (err error) {
-		found, err = scan(rows)
+// rows returns the rows that a condition selects, and the database's time.
+func (l *Ledger) rows(
+	ctx context.Context, on rowser, where string, args ...any,
+) (found []*row.Row, now int64, err error) {
+	err = l.query(ctx, on, func(rows *sql.Rows) error {
+		r, err := scan(rows, &now)
+		found = append(found, r)
 		return err
-	}, `SELECT `+columns+` FROM `+claimed+` WHERE r.user_data = $1`, userData)
-	if err == nil && found == nil {
-		err = ErrNotFound
-	}
-	return found, err
+	}, `SELECT {columns}, {now} FROM {claimed} WHERE `+where, args...)
+	return found, now, err
 }
 
-// notFound replaces sql.ErrNoRows.
-func notFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return ErrNotFound
+// Row reads the row userData from the database that is written.
+func (l *Ledger) Row(ctx context.Context, userData string) (*row.Row, error) {
+	return only(l.rows(ctx, l.DB, `r.user_data = $1`, userData))
+}
+
+// only returns the only row, or ErrNotFound without one.
+func only(found []*row.Row, _ int64, err error) (*row.Row, error) {
+	if err != nil || len(found) == 0 {
+		return nil, cmp.Or(err, ErrNotFound)
 	}
-	return err
+	return found[0], nil
+}
+
+// Known returns the existing ones of the rows userData.
+func (l *Ledger) Known(ctx context.Context, on rowser, userData []string) (map[string]*row.Row, error) {
+	known := map[string]*row.Row{}
+	found, _, err := l.rows(ctx, on, `r.user_data{in $1}`, list(userData))
+	for _, r := range found {
+		known[r.UserData] = r
+	}
+	return known, err
+}
+
+// Storable returns a text of the service or an operator as both databases store it: PostgreSQL accepts neither NUL nor
+// invalid UTF-8.
+func Storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", `\u0000`)
+}
+
+// Identifier returns an order_id or user_data of the service as it is stored and looked up. The document specifies no
+// limit of its length (section 8), and PostgreSQL indexes some 2,700 bytes, so the end of a long one becomes a hash.
+func Identifier(text string) string {
+	const longest = 1000
+	text = Storable(text)
+	if len(text) <= longest {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	end := hex.EncodeToString(sum[:])
+	return strings.ToValidUTF8(text[:longest-len(end)], "") + end
 }

@@ -27,8 +27,8 @@ CREATE TABLE durable_mark (
     mark BIGINT NOT NULL
 );
 INSERT INTO durable_mark (one, mark) VALUES (1, 0);
--- A row is updated once per call, without a change of an indexed column, so PostgreSQL writes no index entry for it. Its
--- state is 'created' while durable_queue or durable_claims has its user_data.
+-- A row is updated once per call, without a change of an indexed column, so PostgreSQL writes no index entry for it.
+-- Its state is 'created' while durable_queue or durable_claims has its user_data.
 CREATE TABLE durable_rows (
     user_data        TEXT PRIMARY KEY,
     kind             TEXT NOT NULL,
@@ -56,7 +56,8 @@ CREATE TABLE durable_rows (
     -- For lists. rare is the state of a row that is not in the usual one of its step; those are in durable_queue,
     -- durable_claims and durable_orders. A usual call changes neither of these two columns.
     rare             TEXT GENERATED ALWAYS AS (CASE WHEN error_code = '' AND review_reason = ''
-        AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> '') THEN '' ELSE state END) {generated},
+        AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> '')
+        THEN '' ELSE state END) {generated},
     review           SMALLINT GENERATED ALWAYS AS (CASE WHEN review_reason = '' THEN 0 ELSE 1 END) {generated}
 ){rows};
 CREATE INDEX durable_rows_created ON durable_rows (kind, created_at, user_data);

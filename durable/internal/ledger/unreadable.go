@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"strconv"
+	"time"
 )
 
 // ErrFull reports that too many unreadable notifications wait for a review.
@@ -24,14 +25,14 @@ type Unreadable struct {
 	Key, Reason string
 	Body        []byte // its first MaxUnreadableBytes
 	Size        int64  // of the whole body
-	ReceivedAt  int64  // in Unix milliseconds
+	ReceivedAt  time.Time
 }
 
 // StoreUnreadable commits an unreadable notification, once by its Key. The error may wrap ErrFull.
 func (l *Ledger) StoreUnreadable(ctx context.Context, u Unreadable) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var known, waiting int64
-		if err := l.row(ctx, tx, []any{&known, &waiting}, `SELECT
+		if err := l.one(ctx, tx, []any{&known, &waiting}, `SELECT
 			(SELECT COUNT(*) FROM durable_unreadable WHERE key = $1),
 			(SELECT COUNT(*) FROM durable_unreadable WHERE reviewed_at = 0)`, u.Key); err != nil || known > 0 {
 			return err
@@ -47,18 +48,15 @@ func (l *Ledger) StoreUnreadable(ctx context.Context, u Unreadable) error {
 }
 
 // Unreadable returns the unreadable notifications without a review, the oldest first. It reads from l.Read.
-func (l *Ledger) Unreadable(ctx context.Context, limit int) (list []Unreadable, err error) {
-	err = l.query(ctx, l.Read, func(rows *sql.Rows) error {
-		var u Unreadable
-		var body string
-		err := rows.Scan(&u.Key, &u.Reason, &body, &u.Size, &u.ReceivedAt)
-		if err == nil {
-			u.Body, err = base64.StdEncoding.DecodeString(body)
-		}
-		list = append(list, u)
-		return err
+func (l *Ledger) Unreadable(ctx context.Context, limit int) ([]Unreadable, error) {
+	list, err := collect(ctx, l, l.Read, func(u *Unreadable) []any {
+		return []any{&u.Key, &u.Reason, &u.Body, &u.Size, millis{&u.ReceivedAt}}
 	}, `SELECT key, reason, body, size, received_at FROM durable_unreadable
 		WHERE reviewed_at = 0 ORDER BY received_at, key LIMIT $1`, limit)
+	for i, u := range list {
+		body, failed := base64.StdEncoding.AppendDecode(nil, u.Body)
+		list[i].Body, err = body, errors.Join(err, failed)
+	}
 	return list, err
 }
 

@@ -1,5 +1,5 @@
-DROP INDEX durable_payments_due, durable_payouts_due, durable_starting, durable_unknown, durable_states, durable_of_batch,
-    durable_attention;
+DROP INDEX durable_payments_due, durable_payouts_due, durable_starting, durable_unknown, durable_states,
+    durable_of_batch, durable_attention;
 INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
     SELECT user_data, kind, token, claims, claimed_at, due_at, created_at FROM durable_rows WHERE state = 'starting';
 ALTER TABLE durable_rows RENAME COLUMN doubted TO may_have_started;

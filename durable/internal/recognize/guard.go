@@ -34,6 +34,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // Options configure a [Guard].
@@ -63,14 +65,7 @@ type Guard struct {
 	mu          sync.Mutex
 	server      string // the value of here when the server was recognized
 	saved       int64  // the highest mark that this process has saved
-	last        Claim
-}
-
-// Claim is a committed claim of this process. The zero value means no claim.
-type Claim struct {
-	UserData, Token string
-	Claims          int64 // how often the row was claimed, this claim included
-	ClaimedAt       int64 // the database's time of the claim
+	last        row.Claim
 }
 
 // Open returns a Guard after it has recognized the database or held its payouts. The tables must exist.
@@ -109,14 +104,14 @@ func (g *Guard) Server() string {
 func (g *Guard) Witnessed() bool { return g.Witness != nil }
 
 // Remember stores the last committed claim of this process. Call it before the calls begin.
-func (g *Guard) Remember(c Claim) {
+func (g *Guard) Remember(c row.Claim) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last = c
 }
 
 // Last returns the claim of the last Remember, or the zero value after payouts were held.
-func (g *Guard) Last() Claim {
+func (g *Guard) Last() row.Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.last
@@ -233,7 +228,7 @@ func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error 
 	if err != nil {
 		return fmt.Errorf("cannot hold payouts: %s: %w", reason, err)
 	}
-	g.Remember(Claim{})
+	g.Remember(row.Claim{})
 	if g.Witness == nil {
 		return nil
 	}
@@ -254,7 +249,8 @@ func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if mark == 0 {
-		if mark, err = g.raise(ctx, server); err != nil {
+		mark, err = g.raise(ctx, server)
+		if err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // memory is a witness in memory. before and after run around each method, and their errors are returned.
@@ -43,20 +46,14 @@ func (m *memory) Save(_ context.Context, mark int64) error {
 	return m.around("Save", func() { m.mark, m.saves = max(m.mark, mark), m.saves+1 })
 }
 
-// mark is the mark in the database.
-func (db database) mark(t *testing.T) int64 {
-	t.Helper()
-	return db.number(t, `SELECT mark FROM durable_mark`)
-}
-
 // beforeCalls commits a claim and saves the mark, as the ledger does.
 func beforeCalls(t *testing.T, g *Guard, db database) error {
 	t.Helper()
-	if !db.sqlite {
+	if !db.SQLite {
 		return g.BeforeCalls(t.Context(), g.Server(), 0)
 	}
-	db.exec(t, `UPDATE durable_mark SET mark = mark + 1`)
-	return g.BeforeCalls(t.Context(), g.Server(), db.mark(t))
+	db.Exec(t, `UPDATE durable_mark SET mark = mark + 1`)
+	return g.BeforeCalls(t.Context(), g.Server(), mark(t, db))
 }
 
 func mustOpen(t *testing.T, db database, w Witness, set ...func(*Options)) *Guard {
@@ -87,13 +84,13 @@ func TestMarksOfDatabaseAndWitnessAreCompared(t *testing.T) {
 				_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, c.database)
 				require.NoError(t, err)
 				g := mustOpen(t, db, w)
-				assert.Equal(t, c.held, db.held(t))
+				assert.Equal(t, c.held, held(t, db))
 				require.NoError(t, beforeCalls(t, g, db))
-				assert.Equal(t, db.mark(t), w.mark)
+				assert.Equal(t, mark(t, db), w.mark)
 				assert.Greater(t, w.mark, max(c.database, c.witness))
-				db.exec(t, `UPDATE durable_control SET hold = 0`)
+				db.Exec(t, `UPDATE durable_control SET hold = 0`)
 				mustOpen(t, db, w)
-				assert.False(t, db.held(t), "held once")
+				assert.False(t, held(t, db), "held once")
 			})
 		})
 	}
@@ -112,23 +109,23 @@ func TestProcessesThatOpenANewDatabaseAtTheSameTimeHoldNothing(t *testing.T) {
 			return nil
 		}
 		mustOpen(t, db, w)
-		assert.False(t, db.held(t))
+		assert.False(t, held(t, db))
 	})
 }
 
 // A restore between the look at the witness and the look at the database starts another server.
 func TestRestoreWhileADatabaseIsRecognizedIsHeld(t *testing.T) {
 	db, w := postgres(t), &memory{mark: 5}
-	db.exec(t, `UPDATE durable_mark SET mark = 5`)
+	db.Exec(t, `UPDATE durable_mark SET mark = 5`)
 	mustOpen(t, db, w) // because the first identity takes a second attempt
 	w.after = func(string) error {
 		w.after = nil
 		w.mark = 9 // another process had saved it before the restore
-		db.exec(t, `UPDATE durable_control SET generation = generation + 1`)
+		db.Exec(t, `UPDATE durable_control SET generation = generation + 1`)
 		return nil
 	}
 	mustOpen(t, db, w)
-	assert.True(t, db.held(t))
+	assert.True(t, held(t, db))
 }
 
 // Processes that were open during the restore notice it before a call. SQLite has no restore below open processes.
@@ -136,23 +133,23 @@ func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	db, w := postgres(t), &memory{}
 	first, second := mustOpen(t, db, w), mustOpen(t, db, w)
 	require.NoError(t, beforeCalls(t, first, db))
-	older := db.mark(t)
+	older := mark(t, db)
 	require.NoError(t, beforeCalls(t, second, db))
 	_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, older)
 	require.NoError(t, err)
 	claimed := second.Server() // by the other process, before the hold
 	require.ErrorContains(t, beforeCalls(t, first, db), "has changed since the claim")
-	assert.True(t, db.held(t))
+	assert.True(t, held(t, db))
 	require.NoError(t, beforeCalls(t, first, db))
 	for range 2 { // also when the second process has recognized the database
 		require.ErrorContains(t, second.BeforeCalls(t.Context(), claimed, 0), "has changed since the claim")
 	}
 	require.NoError(t, beforeCalls(t, second, db))
-	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "held once")
+	assert.Equal(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once")
 
 	w.mark = 2
 	require.ErrorContains(t, beforeCalls(t, second, db), "has changed since the claim", "the witness itself is older")
-	assert.EqualValues(t, 2, db.number(t, `SELECT hold FROM durable_control`))
+	assert.Equal(t, 2, db.Number(t, `SELECT hold FROM durable_control`))
 }
 
 func TestServerThatWasRestartedIsRecognizedBeforeCalls(t *testing.T) {
@@ -162,7 +159,7 @@ func TestServerThatWasRestartedIsRecognizedBeforeCalls(t *testing.T) {
 	g.server = "another start"
 	require.Error(t, beforeCalls(t, g, db))
 	assert.Equal(t, recognized, g.Server())
-	assert.False(t, db.held(t))
+	assert.False(t, held(t, db))
 	require.NoError(t, beforeCalls(t, g, db))
 }
 
@@ -178,7 +175,7 @@ func TestCallsWaitForTheWitness(t *testing.T) {
 				}
 				return nil
 			}
-			if method == "Save" || !db.sqlite { // SQLite does not read the witness here
+			if method == "Save" || !db.SQLite { // SQLite does not read the witness here
 				require.ErrorIs(t, beforeCalls(t, g, db), failed)
 			}
 			if method == "Load" {
@@ -189,7 +186,7 @@ func TestCallsWaitForTheWitness(t *testing.T) {
 		w.before = nil
 		require.NoError(t, beforeCalls(t, g, db))
 		mustOpen(t, db, w)
-		assert.False(t, db.held(t), "a failure of the witness is no restore")
+		assert.False(t, held(t, db), "a failure of the witness is no restore")
 	})
 }
 
@@ -206,18 +203,18 @@ func TestRoundsOfOneProcessDoNotDisturbEachOther(t *testing.T) {
 			return beforeCalls(t, g, db)
 		}
 		require.NoError(t, f())
-		assert.False(t, db.held(t))
+		assert.False(t, held(t, db))
 	}
-	assert.Equal(t, db.mark(t), w.mark)
+	assert.Equal(t, mark(t, db), w.mark)
 }
 
 func TestLostClaimHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		g := mustOpen(t, db, &memory{})
-		g.Remember(Claim{UserData: "u", Token: "T", Claims: 1})
-		assert.Equal(t, Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
+		g.Remember(row.Claim{UserData: "u", Token: "T", Claims: 1})
+		assert.Equal(t, row.Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
 		require.NoError(t, g.Lost(t.Context()))
-		assert.True(t, db.held(t))
+		assert.True(t, held(t, db))
 		assert.Zero(t, g.Last())
 		require.NoError(t, beforeCalls(t, g, db))
 	})
@@ -239,9 +236,9 @@ func TestWithoutAWitnessTheMarkStays(t *testing.T) {
 	assert.False(t, g.Witnessed())
 	require.NoError(t, beforeCalls(t, g, db))
 	require.NoError(t, g.Lost(t.Context()))
-	assert.Zero(t, db.mark(t))
+	assert.Zero(t, mark(t, db))
 	mustOpen(t, db, &memory{})
-	assert.EqualValues(t, 1, db.number(t, `SELECT hold FROM durable_control`), "a first witness is no lost witness")
+	assert.Equal(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "a first witness is no lost witness")
 }
 
 func TestSQLiteHasAFileBesideIt(t *testing.T) {
@@ -249,25 +246,23 @@ func TestSQLiteHasAFileBesideIt(t *testing.T) {
 	g := mustOpen(t, db, nil)
 	assert.True(t, g.Witnessed())
 	require.NoError(t, beforeCalls(t, g, db))
-	assert.Equal(t, db.mark(t), load(t, File(db.address+"-durable")))
+	assert.Equal(t, mark(t, db), load(t, File(db.Address+"-durable")))
 
-	memory := connectTo(t, ":memory:")
-	memory.exec(t, tables...)
-	assert.False(t, mustOpen(t, memory, nil).Witnessed())
+	assert.False(t, mustOpen(t, prepared(t, dbtest.Open(t, ":memory:")), nil).Witnessed())
 }
 
-// A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first copy
-// is restored. It lacks the claims of that history.
+// A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first
+// copy is restored. It lacks the claims of that history.
 func TestSecondRestoreToANewerCopyIsHeld(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &memory{mark: 5}
-		db.exec(t, `UPDATE durable_mark SET mark = 4`) // the copy from before has 9
+		db.Exec(t, `UPDATE durable_mark SET mark = 4`) // the copy from before has 9
 		g := mustOpen(t, db, w)
-		require.True(t, db.held(t))
+		require.True(t, held(t, db))
 		require.NoError(t, beforeCalls(t, g, db))
-		db.exec(t, `UPDATE durable_control SET hold = 0`, `UPDATE durable_mark SET mark = 9`)
+		db.Exec(t, `UPDATE durable_control SET hold = 0`, `UPDATE durable_mark SET mark = 9`)
 		mustOpen(t, db, w)
-		assert.True(t, db.held(t))
+		assert.True(t, held(t, db))
 	})
 }
 
@@ -278,5 +273,94 @@ func TestWitnessThatIsLostAfterOpenIsHeldBeforeCalls(t *testing.T) {
 	other := mustOpen(t, db, w)
 	w.mark = 0
 	require.ErrorIs(t, beforeCalls(t, other, db), errChanged)
-	assert.True(t, db.held(t))
+	assert.True(t, held(t, db))
+}
+
+// Two rounds of one process save their marks in the other order. Then the witness loses the higher mark.
+func TestLowerMarkThatIsSavedLateHidesNoLostMark(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		w := &memory{}
+		g := mustOpen(t, db, w)
+		require.NoError(t, beforeCalls(t, g, db))
+		higher := w.mark
+		require.NoError(t, g.save(t.Context(), higher-1))
+		w.mark = higher - 1
+		require.NoError(t, g.Recognize(t.Context()))
+		assert.True(t, held(t, db))
+	})
+}
+
+func TestIdentitiesAreCompared(t *testing.T) {
+	const all, other = "/system=1/database=2/table=3/", "/system=9/database=2/table=3/"
+	for _, c := range []struct {
+		name     string
+		l        snapshot
+		failover bool
+		moved    bool
+		identity string // to be stored
+		timeline string
+	}{
+		{"new", snapshot{all, "01", "", "", "", 0}, false, false, all, "01"},
+		{"equal", snapshot{all, "01", all, "01", "", 0}, false, false, all, "01"},
+		{"another system", snapshot{other, "01", all, "01", "", 0}, false, true, "", ""},
+		{"another table", snapshot{"/table=4/", "", all, "01", "", 0}, false, true, "", ""},
+		{"a prefix", snapshot{"/table=33/", "", all, "", "", 0}, false, true, "", ""},
+		{"fewer rights", snapshot{"/table=3/", "", all, "01", "", 0}, false, false, all, "01"},
+		{"more rights", snapshot{all, "01", "/table=3/", "", "", 0}, false, false, all, "01"},
+		{"other rights", snapshot{"/system=1/table=3/", "01", "/database=2/table=3/", "", "", 0}, false, false,
+			"/database=2/table=3/", "01"},
+		{"no right in common", snapshot{"/system=1/", "01", "/table=3/", "01", "", 0}, false, true, "", ""},
+		{"failover", snapshot{all, "02", all, "01", "", 0}, false, true, "", ""},
+		{"accepted failover", snapshot{all, "02", all, "01", "", 0}, true, false, all, "01"},
+		{"accepted failover to another system", snapshot{other, "02", all, "01", "", 0}, true, true, "", ""},
+	} {
+		assert.Equal(t, c.moved, c.l.moved(c.failover), c.name)
+		if !c.moved {
+			identity, timeline := c.l.learned()
+			assert.Equal(t, []string{c.identity, c.timeline}, []string{identity, timeline}, c.name)
+		}
+	}
+}
+
+// Processes that may read different parts of the server's identity do not hold in turn.
+func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
+	db := postgres(t)
+	db.Exec(t, `CREATE SCHEMA fewer`,
+		`CREATE FUNCTION fewer.pg_control_system() RETURNS TABLE (system_identifier BIGINT) LANGUAGE sql
+			AS 'SELECT (1 / 0)::BIGINT'`,
+		`CREATE FUNCTION fewer.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT::pg_lsn $$`,
+		`CREATE FUNCTION fewer.pg_postmaster_start_time() RETURNS TEXT LANGUAGE sql AS $$ SELECT (1 / 0)::TEXT $$`)
+	fewer := dbtest.Open(t, db.Address+"&search_path=fewer,pg_catalog,public")
+	var guards []*Guard
+	for _, with := range []database{fewer, db, fewer} {
+		guards = append(guards, mustOpen(t, with, nil))
+	}
+	assert.False(t, held(t, db))
+	assert.NotContains(t, guards[0].identity, "system")
+	assert.NotContains(t, guards[0].here, "postmaster")
+	for _, zone := range []string{"UTC", "Asia/Tokyo"} {
+		other := mustOpen(t, dbtest.Open(t, db.Address+"&TimeZone="+zone), nil)
+		assert.Equal(t, mustOpen(t, db, nil).Server(), other.Server())
+	}
+	for _, change := range []string{
+		`fingerprint = replace(fingerprint, '/system=', '/system=9')`,
+		`fingerprint = replace(fingerprint, '/table=', '/table=9')`,
+		`timeline = '000000AA'`,
+	} {
+		db.Exec(t, `UPDATE durable_control SET hold = 0, `+change)
+		for _, g := range guards[:2] {
+			now, err := g.snapshot(t.Context())
+			require.NoError(t, err)
+			assert.NotEqual(t, g.Server(), now.here, "a round compares them: "+change)
+		}
+		require.NoError(t, guards[1].Recognize(t.Context()))
+		require.NoError(t, guards[0].Recognize(t.Context()))
+		assert.Equal(t, 1, db.Number(t, `SELECT hold FROM durable_control`), "held once: "+change)
+	}
+	db.Exec(t, `UPDATE durable_control SET hold = 0, timeline = '000000AA'`)
+	mustOpen(t, db, nil, func(o *Options) { o.AllowFailover = true })
+	assert.False(t, held(t, db))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, guards[1].findServer(ended), "no response is not a lack of rights")
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 // machine is a database with a witness, and processes that claim payouts and send them. At each call of the witness,
@@ -203,9 +205,9 @@ func (m *machine) release() {
 
 // A restore to any earlier moment sends nothing twice, wherever the processes are, and nothing else is held.
 func TestNoRestoreSendsAPayoutTwice(t *testing.T) {
-	db := connectTo(t, ":memory:")
-	db.exec(t, tables...)
-	db.exec(t, `ALTER TABLE durable_control ADD COLUMN started TEXT NOT NULL DEFAULT ''`,
+	db := dbtest.Open(t, ":memory:")
+	db.Exec(t, tables...)
+	db.Exec(t, `ALTER TABLE durable_control ADD COLUMN started TEXT NOT NULL DEFAULT ''`,
 		`CREATE TABLE clock (ticks BIGINT)`, `INSERT INTO clock VALUES (0)`,
 		`CREATE TABLE claims (payout INTEGER PRIMARY KEY)`, `CREATE TABLE payouts (n INTEGER PRIMARY KEY)`,
 		`WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 40) INSERT INTO payouts SELECT n FROM c`)

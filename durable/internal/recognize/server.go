@@ -12,7 +12,8 @@ const (
 	systemID    = `(SELECT system_identifier::TEXT FROM pg_control_system())`
 	databaseOID = `(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`
 	tableOID    = `'durable_rows'::REGCLASS::OID::TEXT`
-	// tableFile contains the oid of the database, and changes if the table is made anew. It reads no table, so it is cheap.
+	// tableFile contains the oid of the database, and changes if the table is made anew. It reads no table, so it is
+	// cheap.
 	tableFile = `pg_relation_filepath('durable_rows')`
 	// walTimeline is the timeline being written. After a promotion, the control file may still contain the old timeline.
 	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
@@ -43,7 +44,8 @@ func (g *Guard) findServer(ctx context.Context) error {
 	if may {
 		g.timeline = walTimeline
 	}
-	if may, err = g.mayRead(ctx, startTime); err != nil {
+	may, err = g.mayRead(ctx, startTime)
+	if err != nil {
 		return err
 	}
 	// Without a restart and new tables, the identity is the same.
@@ -63,7 +65,8 @@ func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	var text string
-	if err = conn.QueryRowContext(ctx, `SELECT `+expression).Scan(&text); err == nil {
+	err = conn.QueryRowContext(ctx, `SELECT `+expression).Scan(&text)
+	if err == nil {
 		return text != "", nil
 	}
 	if _, unavailable := conn.ExecContext(ctx, `SELECT 1`); unavailable != nil {
@@ -94,7 +97,8 @@ func (l snapshot) learned() (identity, timeline string) {
 	stored, now := pairs(l.storedIdentity), pairs(l.identity)
 	all := maps.Clone(stored)
 	maps.Copy(all, now)
-	if identity = l.storedIdentity; len(now) == len(all) && len(now) > len(stored) {
+	identity = l.storedIdentity
+	if len(now) == len(all) && len(now) > len(stored) {
 		identity = l.identity
 	}
 	return identity, cmp.Or(l.storedTimeline, l.timeline)

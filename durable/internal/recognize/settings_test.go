@@ -38,7 +38,7 @@ func TestUnsafeNamesASettingOfSQLite(t *testing.T) {
 func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 	server := postgres(t)
 	safe := ""
-	if server.number(t, `SELECT COUNT(*) FROM pg_settings WHERE name = 'fsync' AND setting = 'off'`) == 1 {
+	if server.Number(t, `SELECT COUNT(*) FROM pg_settings WHERE name = 'fsync' AND setting = 'off'`) == 1 {
 		safe = `fsync is "off", want on`
 	}
 	const local = `synchronous_commit is "local", want on or remote_write or remote_apply`
@@ -48,7 +48,7 @@ func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 		"default_transaction_read_only=on":           `default_transaction_read_only is "on", want off`,
 		"synchronous_commit=local":                   safe,
 	} {
-		db := connectTo(t, server.address+"&"+name)
+		db := dbtest.Open(t, server.Address+"&"+name)
 		problem, err := Unsafe(t.Context(), db.DB, false, false)
 		require.NoError(t, err)
 		assert.Equal(t, want, problem)
@@ -64,7 +64,7 @@ func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 // The server has ended the sessions of the pool, as its restart does.
 func TestOpenSkipsBrokenConnections(t *testing.T) {
 	server := postgres(t)
-	db := connectTo(t, server.address)
+	db := dbtest.Open(t, server.Address)
 	db.SetMaxIdleConns(5)
 	for _, f := range []func() error{
 		func() error { _, err := Pooler(t.Context(), db.DB); return err },
@@ -81,7 +81,7 @@ func TestOpenSkipsBrokenConnections(t *testing.T) {
 				require.NoError(t, conn.Close())
 			}
 		}
-		require.EqualValues(t, 5, server.number(t, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+		require.Equal(t, 5, server.Number(t, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`))
 		require.NoError(t, f())
 	}
@@ -89,7 +89,7 @@ func TestOpenSkipsBrokenConnections(t *testing.T) {
 
 func TestPoolerThatLosesPreparedStatementsIsFound(t *testing.T) {
 	server := postgres(t)
-	address := dbtest.StartPooler(t, server.address)
+	address := dbtest.StartPooler(t, server.Address)
 	for mode, want := range map[string]string{
 		"": mixed, "cache_statement": mixed, "describe_exec": mixed, "exec": "", "cache_describe": "", "simple_protocol": "",
 	} {
@@ -99,11 +99,11 @@ func TestPoolerThatLosesPreparedStatementsIsFound(t *testing.T) {
 				suffix = "&default_query_exec_mode=" + mode
 			}
 			for range 3 { // sessions of the server have statements of other clients by now
-				db := connectTo(t, address+suffix)
+				db := dbtest.Open(t, address+suffix)
 				problem, err := Pooler(t.Context(), db.DB)
 				require.NoError(t, err)
 				assert.Equal(t, want, problem)
-				problem, err = Pooler(t.Context(), connectTo(t, server.address+suffix).DB)
+				problem, err = Pooler(t.Context(), dbtest.Open(t, server.Address+suffix).DB)
 				require.NoError(t, err)
 				assert.Empty(t, problem, "without a pooler")
 			}

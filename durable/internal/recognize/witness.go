@@ -14,12 +14,9 @@ import (
 	"sync"
 )
 
-// Witness stores the highest mark outside the database. Its methods are called concurrently, also by several processes.
+// Witness is the interface of package durable with this name.
 type Witness interface {
-	// Load returns the highest saved mark, or 0 before the first Save.
 	Load(ctx context.Context) (mark int64, err error)
-
-	// Save stores mark durably before it returns. If a higher mark is stored, Save keeps that mark and returns nil.
 	Save(ctx context.Context, mark int64) error
 }
 

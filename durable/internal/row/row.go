@@ -122,3 +122,10 @@ func (s State) Stored() State {
 	}
 	return s
 }
+
+// Claim identifies a claim of a row.
+type Claim struct {
+	UserData, Token string
+	Claims          int64 // how often the row was claimed, this claim included
+	ClaimedAt       int64 // the database's time of the claim
+}

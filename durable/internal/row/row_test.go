@@ -76,7 +76,8 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 		}
 		require.NoError(t, err, tt.name)
 		assert.Equal(t, []any{tt.want, tt.may, tt.taken}, []any{r.State, r.MayHaveStarted, r.OrderIDTaken}, tt.name)
-		if assert.Contains(t, r.ReviewReason, tt.review, tt.name); tt.review == "" {
+		assert.Contains(t, r.ReviewReason, tt.review, tt.name)
+		if tt.review == "" {
 			assert.Empty(t, r.ReviewReason, tt.name)
 		}
 	}
@@ -132,7 +133,8 @@ func TestNotificationsOfRowsWithoutAnOrderID(t *testing.T) {
 		r := Row{Kind: Payout, State: tt.state, Amount: ten, UserData: "u"}
 		r.Notify("o", tt.status, paymentsvc.MustParseAmount(tt.amount), tt.taken)
 		assert.Equal(t, []any{tt.state, tt.orderID}, []any{r.State, r.OrderID}, tt.name)
-		if assert.Contains(t, r.ReviewReason, tt.review, tt.name); tt.review == "" {
+		assert.Contains(t, r.ReviewReason, tt.review, tt.name)
+		if tt.review == "" {
 			assert.Empty(t, r.ReviewReason, tt.name)
 		}
 	}

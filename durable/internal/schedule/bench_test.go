@@ -133,6 +133,13 @@ func (b *bench) start(ctx context.Context, maxRows int) {
 	}()
 }
 
+// run starts a Run until stop.
+func (b *bench) run() (stop func()) {
+	ctx, cancel := context.WithCancel(b.Context())
+	go func() { b.batch <- b.Scheduler.Run(ctx) }()
+	return cancel
+}
+
 // next returns the round that has begun.
 func (b *bench) next() *flight {
 	b.Helper()

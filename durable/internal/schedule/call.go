@@ -86,7 +86,7 @@ func (s *Scheduler[Job, Done]) probe(w *worker, number int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.endClaim(w, false)
+	defer w.endClaim()
 	if err != nil {
 		w.fail(number, err)
 		s.reserve(w, -1)

@@ -115,7 +115,8 @@ func (m *model) Round(_ context.Context, r Request[string]) (Result[string], err
 
 // check compares a request with the promises of Request.
 func (m *model) check(r Request[string]) {
-	if m.rounds++; m.rounds > m.world.rounds {
+	m.rounds++
+	if m.rounds > m.world.rounds {
 		m.fault("%d rounds in flight", m.rounds)
 	}
 	for _, c := range r.Completions {
@@ -142,7 +143,8 @@ func (m *model) claim(r Request[string], limit int, result *Result[string]) {
 				!payments && name <= r.After.Payouts.UserData {
 				continue
 			}
-			if row.locked = m.chance(5); row.locked {
+			row.locked = m.chance(5)
+			if row.locked {
 				continue
 			}
 			most--
@@ -190,7 +192,8 @@ func (m *model) recordRow(row *row, c Completion[string]) {
 func (m *model) Record(_ context.Context, c Completion[string]) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.records++; m.records > m.world.records {
+	m.records++
+	if m.records > m.world.records {
 		m.fault("%d separate records", m.records)
 	}
 	m.sleep(20 * time.Millisecond)

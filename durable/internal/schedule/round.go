@@ -186,15 +186,17 @@ func (s *Scheduler[Job, Done]) refill() {
 	now := time.Now()
 	s.tokens = min(s.tokens+now.Sub(s.filled).Seconds()*rate, max(1, rate))
 	s.filled = now
-	if s.tokens >= 1 || s.refilling || s.worker == nil {
+	if s.tokens >= 1 || s.worker == nil {
 		return
 	}
-	s.refilling = true
-	wait := time.Duration((1 - s.tokens) / rate * float64(time.Second))
-	time.AfterFunc(max(minRefill, wait), func() {
+	wait := max(minRefill, time.Duration((1-s.tokens)/rate*float64(time.Second)))
+	if s.refillTimer != nil {
+		s.refillTimer.Reset(wait)
+		return
+	}
+	s.refillTimer = time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.refilling = false
 		s.startRound()
 	})
 }
@@ -222,7 +224,7 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 	if result.Elapsed {
 		s.startProbe(w)
 	}
-	s.endClaim(w, r.alone)
+	w.endClaim()
 }
 
 // finishEntry handles a completion after its round. On a database with many writers, a lock may have excluded the
@@ -263,7 +265,7 @@ func (s *Scheduler[Job, Done]) failRound(r *round[Done], recorded map[string]boo
 		s.reserve(w, -r.MaxRows)
 		s.resolve(r.Token, slots)
 		w.fail(r.number, err)
-		s.endClaim(w, r.alone)
+		w.endClaim()
 	}
 }
 
@@ -273,10 +275,45 @@ func (s *Scheduler[Job, Done]) resolve(token string, slots int) {
 	s.tasks.Go(func() { s.releaseClaims(token, slots) })
 }
 
-// endClaim ends a round or probe of w. s.mu is held.
-func (s *Scheduler[Job, Done]) endClaim(w *worker, alone bool) {
-	if alone {
-		w.confirming = false
-	}
+// endClaim ends a round or probe with claims. s.mu is held.
+func (w *worker) endClaim() {
+	w.confirming = false
 	w.finish()
+}
+
+const (
+	// largeRound is a number of completions. The fixed cost of a round is small beside their cost.
+	largeRound = 16
+	// maxWait is the longest wait of a completion for other calls.
+	maxWait = 10 * time.Millisecond
+)
+
+// pace compares calls and rounds by the moving averages of their durations. Scheduler.mu protects it.
+type pace struct {
+	call, round time.Duration
+	waiting     int64 // number of the round whose wait has begun
+	overdue     int64 // number of the round whose wait has ended
+}
+
+// average moves a moving average towards a new duration.
+func average(mean *time.Duration, took time.Duration) { *mean += (took - *mean) / 8 }
+
+// waitsForCalls reports whether the next round waits for the calls in flight. Each round has a fixed cost, so short
+// calls share one round. A completion waits at most for the duration of a round, as long as behind a round in flight.
+// s.mu is held.
+func (s *Scheduler[Job, Done]) waitsForCalls() bool {
+	next := s.newest + 1
+	if s.calls == 0 || len(s.queue) >= largeRound || s.pace.call >= s.pace.round || s.pace.overdue == next {
+		return false
+	}
+	if s.pace.waiting != next {
+		s.pace.waiting = next
+		time.AfterFunc(min(s.pace.round, maxWait), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.pace.overdue = next
+			s.startRound()
+		})
+	}
+	return true
 }

@@ -115,7 +115,8 @@ func (s *Scheduler[Job, Done]) wake(w *worker) {
 
 // finish ends a call, round or probe of w. s.mu is held.
 func (w *worker) finish() {
-	if w.inFlight--; w.inFlight == 0 {
+	w.inFlight--
+	if w.inFlight == 0 {
 		w.signal()
 	}
 }
@@ -147,7 +148,8 @@ const maxServers = 5
 // observe replaces the observation of the worker after a round with at most limit claims. s.mu is held.
 func observe[Job, Done any](r *round[Done], result Result[Job], limit int) {
 	w, claimed := r.worker, len(result.Jobs)
-	if w.servers++; !result.Recognized {
+	w.servers++
+	if !result.Recognized {
 		w.servers = 0
 	}
 	if w.servers >= maxServers {

@@ -1,3 +1,9 @@
+// Package schedule decides when to claim rows, to call the service and to record the completions. It contains no SQL.
+//
+// A call occupies a slot from its claim to the commit of its completion. An unresolved claim keeps its slot. A round is
+// one commit of the [Ledger] with completions and new claims. Completions and free slots wait for the round in flight
+// and form the next round, so a busy database gets larger rounds. Completions of short calls also wait for each other,
+// at most for the duration of a round. A call begins only after the commit of its claim.
 package schedule
 
 import (
@@ -49,22 +55,22 @@ type Scheduler[Job, Done any] struct {
 	records chan struct{}  // one element per transaction beside the rounds
 	tasks   sync.WaitGroup // rounds, calls, records and releases
 
-	mu         sync.Mutex
-	rounds     int                       // in flight
-	newest     int64                     // number of the newest round or probe
-	queue      []*entry[Done]            // completions for the next round
-	recording  map[string][]*entry[Done] // order keys and user_data of the rounds in flight, with waiting duplicates
-	orderIDs   []string                  // of the last rounds, for Request.OrderIDs
-	used       int                       // slots
-	calls      int                       // in flight, with a slot
-	pace       pace
-	worker     *worker // the active Run or RunBatch
-	closed     bool
-	unresolved []string // tokens of claims with an unknown commit, which may still arrive
-	oddPayment bool     // the last odd row was for a payment
-	tokens     float64  // claims allowed by PerSecond
-	filled     time.Time
-	refilling  bool // a later refill is scheduled
+	mu          sync.Mutex
+	rounds      int                       // in flight
+	newest      int64                     // number of the newest round or probe
+	queue       []*entry[Done]            // completions for the next round
+	recording   map[string][]*entry[Done] // order keys and user_data of the rounds in flight, with waiting duplicates
+	orderIDs    []string                  // of the last rounds, for Request.OrderIDs
+	used        int                       // slots
+	calls       int                       // in flight, with a slot
+	pace        pace
+	worker      *worker // the active Run or RunBatch
+	closed      bool
+	unresolved  []string // tokens of claims with an unknown commit, which may still arrive
+	oddPayment  bool     // the last odd row was for a payment
+	tokens      float64  // claims allowed by PerSecond
+	filled      time.Time
+	refillTimer *time.Timer // starts the round for the next claim that PerSecond allows
 }
 
 // entry is a completion that waits for its record.

@@ -298,8 +298,7 @@ func TestScanResumes(t *testing.T) {
 		synctest.Wait()
 	}
 	bubble(t, func(c *Config[string, string]) { c.Slots, c.MaxRounds, c.Poll = 1, 1, time.Minute }, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		for _, after := range []string{"", "a", "b"} {
 			r := t.next()
 			assert.Equal(t, after, r.After.Payouts.UserData)
@@ -313,7 +312,7 @@ func TestScanResumes(t *testing.T) {
 		r := t.next()
 		assert.Zero(t, r.After, "the scan did not begin anew")
 		r.record()
-		cancel()
+		stop()
 		require.NoError(t, t.result())
 	})
 }
@@ -321,15 +320,14 @@ func TestScanResumes(t *testing.T) {
 // After the end of its context, Run begins no new work and returns after the records of its calls.
 func TestRunDrains(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.next().record("a", "b")
 		made, err := t.RunBatch(t.Context(), 0)
 		require.ErrorIs(t, err, ErrBusy)
 		assert.Zero(t, made)
 		t.endCall()
 		r := t.next()
-		cancel()
+		stop()
 		r.record()
 		t.endCall()
 		r = t.next()
@@ -347,8 +345,7 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
 		t.ledger.release = func([]string) error { return errCommit }
 		t.ledger.record = func(Completion[string]) error { return errCommit }
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.next().record("a", "b")
 		t.endCall()
 		r := t.next()
@@ -358,7 +355,7 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 		r = t.next()
 		assert.Len(t, r.Completions, 1)
 		r.fail()
-		cancel()
+		stop()
 		time.Sleep(time.Minute)
 		require.NoError(t, t.result())
 	})
@@ -367,14 +364,13 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 // A poll begins during a round. The round has not seen the rows that the poll looks for.
 func TestPollOutlivesRoundInFlight(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Poll = time.Minute }, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		r := t.next()
 		time.Sleep(61 * time.Second)
 		r.record()
 		t.next().record()
 		t.none()
-		cancel()
+		stop()
 		require.NoError(t, t.result())
 	})
 }
@@ -474,12 +470,11 @@ func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
 			return Completion[string]{UserData: job, Slot: 1}
 		}
 	}, func(t *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { t.batch <- t.Scheduler.Run(ctx) }()
+		stop := t.run()
 		t.next().record("a")
 		r := t.next()
 		assert.Equal(t, 1, r.MaxRows)
-		cancel()
+		stop()
 		r.record()
 		require.NoError(t, t.result())
 	})
@@ -504,5 +499,182 @@ func TestRoundWithoutPaymentsDoesNotEndClaims(t *testing.T) {
 		r.end <- result
 		require.NoError(t, t.result())
 		assert.Equal(t, 1, t.made)
+	})
+}
+
+// At a rate of less than one claim per minRefill, a timer starts the round of the next claim.
+func TestPerSecondStartsTheNextRoundInTime(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.PerSecond = 0.5 }, func(t *bench) {
+		t.mu.Lock()
+		t.tokens, t.filled = 0, time.Now()
+		t.refill()
+		assert.Nil(t, t.refillTimer, "without a worker, no claim waits")
+		t.mu.Unlock()
+		time.Sleep(time.Hour)
+		t.start(t.Context(), 2)
+		first := t.next()
+		assert.Equal(t, 1, first.MaxRows, "claims are not saved for a burst")
+		assert.Nil(t, t.refillTimer, "a claim is allowed now")
+		first.record("a")
+		time.Sleep(time.Second)
+		t.endCall()
+		r := t.next()
+		assert.Zero(t, r.MaxRows)
+		r.record()
+		time.Sleep(time.Second - time.Millisecond)
+		t.none()
+		time.Sleep(2 * time.Millisecond)
+		r = t.next()
+		assert.Equal(t, 1, r.MaxRows)
+		r.record("b")
+		require.NoError(t, t.result())
+	})
+}
+
+// At a high rate, the claims of 50 ms share a round.
+func TestPerSecondMakesNoSmallRounds(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.PerSecond, c.Slots = 100, 200 }, func(t *bench) {
+		t.start(t.Context(), 0)
+		first := t.next()
+		var jobs []string
+		for i := range first.MaxRows {
+			jobs = append(jobs, strconv.Itoa(i))
+		}
+		first.record(jobs...)
+		time.Sleep(minRefill - time.Millisecond)
+		t.none()
+		time.Sleep(time.Millisecond)
+		r := t.next()
+		assert.Equal(t, 5, r.MaxRows)
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
+
+// The scan of an idle worker decides whether due rows remain. A second round would lock rows, and the scan skips them.
+func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Poll = time.Second }, func(t *bench) {
+		release := make(chan struct{})
+		t.ledger.release = func([]string) error { <-release; return nil }
+		stop := t.run()
+		t.next().record("a", "b")
+		t.endCall()
+		t.next().fail()
+		t.endCall()
+		t.next().record()
+		assert.Equal(t, 1, t.slots(), "an unresolved claim")
+		time.Sleep(time.Second)
+		scan := t.next()
+		assert.Equal(t, 1, scan.MaxRows)
+		close(release)
+		t.Go(func() { t.Record(t.Context(), Completion[string]{UserData: "paid", OrderKey: "paid"}) })
+		r := t.next()
+		assert.Len(t, r.Completions, 1)
+		assert.Zero(t, r.MaxRows, "of the free slot")
+		r.record()
+		scan.record("c")
+		r = t.next()
+		assert.Equal(t, 1, r.MaxRows, "claims continue after the scan")
+		stop()
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
+
+// The claims of a failed round or probe are released, so they do not count for PerSecond.
+func TestFailedRoundReturnsItsClaims(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.PerSecond, c.Poll = 0.5, time.Second }, func(t *bench) {
+		stop := t.run()
+		t.ledger.probe = func() ([]string, error) { return nil, errCommit }
+		t.next().fail()
+		time.Sleep(time.Second)
+		r := t.next()
+		assert.Equal(t, 1, r.MaxRows)
+		result := recorded(r.Request)
+		result.Elapsed = true
+		r.end <- result
+		time.Sleep(time.Second)
+		r = t.next()
+		assert.Equal(t, 1, r.MaxRows, "after a probe that failed")
+		stop()
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
+
+// claim makes a round that takes a time and claims jobs.
+func (b *bench) claim(takes time.Duration, jobs ...string) {
+	b.Helper()
+	r := b.next()
+	time.Sleep(takes)
+	r.record(jobs...)
+}
+
+func TestShortCallsShareARound(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(t.Context(), 2)
+		t.claim(time.Millisecond, "a", "b")
+		t.endCall()
+		t.none()
+		t.endCall()
+		r := t.next()
+		assert.Len(t, r.Completions, 2)
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
+
+func TestCompletionWaitsForAHangingCallAtMostForARound(t *testing.T) {
+	for name, c := range map[string]struct{ round, wait time.Duration }{
+		"short rounds": {8 * time.Millisecond, time.Millisecond}, // an eighth enters the average
+		"long rounds":  {time.Hour, maxWait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *bench) {
+				t.start(t.Context(), 2)
+				t.claim(c.round, "a", "hangs")
+				t.endCall()
+				time.Sleep(c.wait - time.Nanosecond)
+				t.none()
+				time.Sleep(time.Nanosecond)
+				r := t.next()
+				assert.Len(t, r.Completions, 1)
+				r.record()
+				require.NoError(t, t.result())
+			})
+		})
+	}
+}
+
+func TestCompletionOfALongCallDoesNotWait(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		t.start(t.Context(), 2)
+		t.claim(time.Millisecond, "a", "b")
+		time.Sleep(time.Second)
+		t.endCall()
+		r := t.next()
+		assert.Len(t, r.Completions, 1)
+		r.record()
+		require.NoError(t, t.result())
+	})
+}
+
+func TestLargeRoundDoesNotWait(t *testing.T) {
+	bubble(t, func(c *Config[string, string]) { c.Slots = 2 * largeRound }, func(t *bench) {
+		var jobs []string
+		for i := range 2 * largeRound {
+			jobs = append(jobs, strconv.Itoa(i))
+		}
+		t.start(t.Context(), len(jobs))
+		t.claim(time.Millisecond, jobs...)
+		for range largeRound - 1 {
+			t.endCall()
+		}
+		t.none()
+		t.endCall()
+		r := t.next()
+		assert.Len(t, r.Completions, largeRound)
+		r.record()
+		require.NoError(t, t.result())
 	})
 }

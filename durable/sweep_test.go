@@ -1,0 +1,190 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
+)
+
+func TestLeaseTimerMeasuresOneClaim(t *testing.T) {
+	var timer leaseTimer
+	now := time.Now()
+	claim := row.Claim{UserData: "u", Claims: 1, ClaimedAt: 5}
+	timer.since(claim, now)
+	assert.Zero(t, timer.since(row.Claim{UserData: "u", Claims: 2, ClaimedAt: 6}, now.Add(time.Hour)))
+	assert.Equal(t, time.Hour, timer.since(claim, now.Add(time.Hour)))
+}
+
+// The database's clock jumps a day ahead and back: times from that day count as due, and claims from it end by the
+// monotonic clock alone.
+func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(n int, _ string) error { return unanswered("") }}
+		base := time.Now().Add(time.Hour)
+		clock := &clocks{process: base}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		for _, ahead := range []time.Duration{54 * time.Minute, 24 * time.Hour} {
+			f.calls = 0
+			setClock(t, db, base.Add(ahead))
+			queue(t, s, payouts(ahead.String(), 3)...)
+			r := pay(t, s, "")
+			claimed := claim(t, s, 1, 0, "T")
+			require.Len(t, claimed, 1)
+			db.Exec(t, pauseUntil(base.Add(ahead).Add(time.Minute)))
+			setClock(t, db, base)
+			assert.False(t, status(t, s).Paused)
+			require.NoError(t, s.Sweep(t.Context()))
+			assert.EqualValues(t, 1, get(t, s, r.UserData).Polls)
+			assert.Equal(t, StateStarting, get(t, s, claimed[0].UserData).State)
+			_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 2})
+			assert.True(t, err == nil || f.calls > 1, "%v", err)
+			clock.Add(s.c.Lease + time.Second)
+			require.NoError(t, s.Sweep(t.Context()))
+			assert.Equal(t, StateUnknown, get(t, s, claimed[0].UserData).State)
+			require.NoError(t, s.Resume(t.Context(), "person"))
+			runBatch(t, s, nil)
+			assert.Equal(t, 3, f.calls, "the payment, and the payouts without a claim")
+		}
+	})
+}
+
+func TestGraceIgnoresAWrongClock(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		base := time.Now().Add(time.Hour)
+		clock := &clocks{process: base}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		setClock(t, db, base.Add(24*time.Hour))
+		r := pay(t, s, "")
+		setClock(t, db, base)
+		for _, want := range []State{StateUnknown, StateUnknown, StateCreated} {
+			db.Exec(t, `UPDATE durable_rows SET due_at = 0`)
+			require.NoError(t, s.reconcile(t.Context()))
+			assert.Equal(t, want, get(t, s, r.UserData).State)
+			clock.Add(s.c.Grace/2 + time.Second)
+		}
+	})
+}
+
+// No call begins under a claim with an unknown commit. Its rows become due again.
+func TestUnresolvedClaimsAreReleased(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Service: &service{}, Slots: 3})
+		queue(t, s, payouts("a", 5)...)
+		jobs := claim(t, s, 3, 0, "T")
+		require.Len(t, jobs, 3)
+		s.scheduler.AddUnresolved("T")
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
+			assert.False(t, r.MayHaveStarted)
+		}
+		set(t, db, jobs[0].UserData, `state = 'starting'`) // the commit arrives even later
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
+		n, err := s.RunBatch(t.Context(), BatchLimit{})
+		require.NoError(t, err, "a released claim is not a lost one")
+		assert.Equal(t, 5, n)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StatePending: 5}, count(t, s, KindPayout), "with claims of other tokens")
+		set(t, db, "", `state = 'unknown'`)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Zero(t, count(t, s, KindPayout)[StateCreated])
+	})
+}
+
+// A process whose call was late does not begin it, and a sweep believes no clock alone.
+func TestLeaseEndsByTwoClocks(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{}
+		base := time.Now().Add(time.Hour)
+		owner, sweeper := &clocks{process: base}, &clocks{process: base.Add(-3 * time.Minute)}
+		s := openShimmed(t, db, Config{Service: f}, owner)
+		other := openShimmed(t, db, Config{Service: f}, sweeper)
+		queue(t, s, payouts("a", 2)...)
+		setClock(t, db, base)
+		jobs := claim(t, s, 2, 0, "T")
+		state := func(want State) {
+			t.Helper()
+			require.NoError(t, other.endLeases(t.Context()))
+			assert.Equal(t, want, get(t, s, jobs[0].UserData).State)
+		}
+		setClock(t, db, base.Add(10*time.Minute)) // it jumps
+		state(StateStarting)
+		sweeper.Add(s.c.Lease - time.Second)
+		state(StateStarting)
+		setClock(t, db, base) // and back
+		sweeper.Add(2 * time.Second)
+		state(StateStarting)
+		setClock(t, db, base.Add(3*time.Minute))
+		state(StateUnknown)
+		assert.Contains(t, get(t, s, jobs[0].UserData).ReviewReason, row.NoAnswer)
+
+		owner.Add(s.c.Timeout)
+		v := s.call(t.Context(), jobs[0])
+		assert.Equal(t, row.NotCalled, v.Kind)
+		require.ErrorIs(t, s.settle(t.Context(), jobs[0], v), ErrChanged)
+		assert.Equal(t, StateUnknown, get(t, s, jobs[0].UserData).State)
+		n, _ := f.starts()
+		assert.Zero(t, n)
+	})
+}
+
+// "No such payment" is believed only when both clocks say that the grace is over.
+func TestGraceEndsByTwoClocks(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		base := time.Now().Add(time.Hour)
+		owner, asker := &clocks{process: base}, &clocks{process: base.Add(3 * time.Minute)}
+		s := openShimmed(t, db, Config{Service: f}, owner)
+		other := openShimmed(t, db, Config{Service: f}, asker)
+		setClock(t, db, base)
+		r := pay(t, s, "")
+		ask := func(database time.Duration, want State) {
+			t.Helper()
+			setClock(t, db, base.Add(database))
+			require.NoError(t, other.reconcile(t.Context()))
+			assert.Equal(t, want, get(t, s, r.UserData).State)
+		}
+		ask(10*time.Minute, StateUnknown)
+		asker.Add(s.c.Grace - time.Second)
+		ask(11*time.Minute, StateUnknown)
+		asker.Add(2 * time.Second)
+		db.Exec(t, `UPDATE durable_rows SET due_at = 0`)
+		ask(time.Second, StateUnknown)
+		ask(12*time.Minute, StateCreated)
+	})
+}
+
+func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		var asked atomic.Int64
+		many, f := make(chan struct{}), &service{started: map[string][]string{}}
+		for i := range 61 {
+			f.started[fmt.Sprint("user-", i)] = []string{fmt.Sprint("order-", i)}
+		}
+		f.call = func(ctx context.Context, _ string) error { // waits for many others
+			if asked.Add(1) == maxPolls {
+				close(many)
+			}
+			select {
+			case <-many:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}
+		s := openStore(t, db, Config{Service: f})
+		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+			INSERT INTO durable_rows (kind, user_data, type, amount, state, due_at, created_at, updated_at)
+			SELECT 'payment', 'user-' || i, 'card', '10.50', 'unknown', 0, 0, 0 FROM n`)
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StatePending: 60}, count(t, s, KindPayment))
+	})
+}
