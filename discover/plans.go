@@ -291,6 +291,12 @@ func longPlans() []plan {
 			limit: 15 * million,
 		},
 		{
+			// PayPay signs six lines that begin with address and method.
+			what: "address, method, timestamp and body in this order, with up to three headers",
+			take: either(upTo(common, ofMethod, ofAddress, ofTimestamp, ofHeader), isCommonBody), min: 5, max: 7, extras: 3,
+			gaps: []string{"\n", ""}, order: []kind{ofAddress, ofMethod, ofTimestamp, ofBody}, limit: 2 * million,
+		},
+		{
 			// Bitstamp and other exchanges sign long lists, with method, host, address and query in this order.
 			what:  "method, host, address, query, timestamp and body in this order, with up to four more parts",
 			take:  either(upTo(common, ofMethod, ofHost, ofAddress, ofQuery, ofTimestamp, ofHeader, ofWord), isCommonBody),

@@ -18,8 +18,10 @@ func sampleOf(t *testing.T, text, body string) Sample {
 	t.Helper()
 	m := paymentsvc.Message{
 		Method: http.MethodPost, Timestamp: "1700000000", Body: []byte(body),
-		URL:    &url.URL{Scheme: "https", Host: "pay.example", Path: "/v1/init_payout"},
-		Header: http.Header{"X-Api-Key": {"b5aac1af45"}, "X-Recv-Window": {"5000"}},
+		URL: &url.URL{Scheme: "https", Host: "pay.example", Path: "/v1/init_payout"},
+		Header: http.Header{
+			"X-Api-Key": {"b5aac1af45"}, "X-Recv-Window": {"5000"}, "Content-Type": {"application/json"},
+		},
 	}
 	scheme, key, err := canonical.ParseSchemeWith(text, "secret-of-the-test")
 	require.NoError(t, err)
@@ -44,8 +46,9 @@ func TestPlanFindsItsScheme(t *testing.T) {
 			`"\n" "Digest:" base64(sha256(body))`: "",
 		`"x-api-key: " header("X-Api-Key") "\n" "host: " host "\n" "(request-target): " lower(method) " " uri "\n" ` +
 			`"digest: SHA-256=" base64(sha256(body)) "\n" "x-recv-window: " header("X-Recv-Window")`: "",
-		`method header("X-Api-Key") host path header("X-Recv-Window") timestamp body`:                   "",
-		`method "\n" path "\n" date("Mon, 02 Jan 2006 15:04:05 GMT") ";" host ";" base64(sha256(body))`: "",
+		`path "\n" method "\n" header("X-Api-Key") "\n" timestamp "\n" header("Content-Type") "\n" body`: "",
+		`method header("X-Api-Key") host path header("X-Recv-Window") timestamp body`:                    "",
+		`method "\n" path "\n" date("Mon, 02 Jan 2006 15:04:05 GMT") ";" host ";" base64(sha256(body))`:  "",
 	} {
 		sample := sampleOf(t, "hex("+text+")", body)
 		scheme, _, err := canonical.ParseSchemeWith("hex("+text+")", "secret-of-the-test")
