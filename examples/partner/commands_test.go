@@ -154,6 +154,25 @@ func TestPayoutsReportsMissingPayouts(t *testing.T) {
 	assert.Contains(t, out.String(), "2 payouts are missing in the database")
 }
 
+func TestSummaryCountsPayoutsInNeedOfReview(t *testing.T) {
+	pending := durable.Row{State: durable.StatePending}
+	flagged := durable.Row{State: durable.StatePending, ReviewReason: "another amount"}
+	for _, c := range []struct {
+		stored durable.Compared
+		review int64
+		states int
+	}{
+		{durable.Compared{Row: pending}, 0, 1},
+		{durable.Compared{Row: flagged}, 1, 1},
+		{durable.Compared{Row: flagged, Err: durable.ErrConflict}, 0, 0}, // Import has counted it
+	} {
+		s := summary{states: map[durable.State]int64{}}
+		s.add(c.stored)
+		assert.Equal(t, c.review, s.review)
+		assert.Len(t, s.states, c.states)
+	}
+}
+
 func TestPayoutsPausesWithoutFunds(t *testing.T) {
 	service := startService(t)
 	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Reject(402, "no_funds", "no funds"))
