@@ -104,7 +104,7 @@ func (s *Store) EndHold(ctx context.Context, by string) error {
 }
 
 // Release lets the held payouts that f selects be sent, and returns their number. After an error it returns the number
-// of released ones, and the next Release continues. Payouts of a later hold stay held. by is required; f.After and
+// released so far, and the next Release continues. Payouts of a later hold stay held. by is required; f.After and
 // f.Limit must not be set.
 func (s *Store) Release(ctx context.Context, by string, f Filter) (int, error) {
 	if by == "" || f.After != "" || f.Limit != 0 {

@@ -33,8 +33,8 @@ type Config struct {
 	// Tolerance is how far the timestamp of a request may be from Now, in both directions. 0, the default, accepts
 	// every age, because the document specifies no tolerance.
 	Tolerance time.Duration
-	// Numbers are the status and status_code of each status name, which the document does not show. The defaults are
-	// this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
+	// Numbers has the status and status_code of each status name, because the document does not specify them. The
+	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
 	// ErrorCode and ErrorMessage name the fields of an error's code and message, which the document does not
 	// show; a dot leads into an object, as in "error.code". "" means "error_code" and "error_message", this

@@ -1,8 +1,8 @@
-// Package mock is the mock server of the command line. It adds an address to package paymentsvctest, a control API
-// for tests in any language, a payment page for payers, and an operators' page.
+// Package mock is the mock server of the command line. It adds an address to package paymentsvctest, a control API for
+// tests in any language, a payment page for payers, and a page for testers.
 //
-// The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the
-// operators' page below /ui. Each session has the same four below /s/{name}, and its own fake.
+// The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the testers'
+// page below /ui. Each session has the same four below /s/{name}, and its own fake.
 package mock
 
 import (
