@@ -102,7 +102,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestWarningsOfWrappings(t *testing.T) {
+func TestWrappingThatLosesTextHasAWarning(t *testing.T) {
 	c := alteredCatalogue(t)
 	for _, w := range wrappings() {
 		whole, hashed := c.composition(t, ".", "timestamp", "body"), c.composition(

@@ -157,7 +157,7 @@ func queueAndClaim(t *testing.T, s *Store) job {
 	return claim(t, s, 1, 0, "T")[0]
 }
 
-func TestClassify(t *testing.T) {
+func TestClassifyDecidesResultAndPause(t *testing.T) {
 	s := &Store{c: Config{InsufficientFundsCodes: []string{"DRY"}}.withDefaults()}
 	invalid := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}
 	unknown := func(status int) error { return &paymentsvc.Error{HTTPStatus: status, Err: errors.New("a page")} }

@@ -177,7 +177,7 @@ func testUpgrade(t *testing.T, db database, version int) {
 	assert.Contains(t, get(t, s, "u7").ReviewReason, "1.50", "its order_id is known, with another amount")
 }
 
-func TestMigrateTogether(t *testing.T) {
+func TestMigrateSucceedsInSeveralProcessesAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db database) {
 		var wg sync.WaitGroup
 		for range 4 {

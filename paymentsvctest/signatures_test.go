@@ -37,7 +37,7 @@ func signWrongly(
 	assert.Equal(t, http.StatusUnauthorized, status)
 }
 
-func TestSignatureFaultReasons(t *testing.T) {
+func TestSignatureFaultNamesTheMistake(t *testing.T) {
 	const text = `hex(method '\n' path '\n' timestamp '\n' body)` // of scheme()
 	mine := scheme()
 	sorted := func(m *paymentsvc.Message) {

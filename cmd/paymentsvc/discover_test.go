@@ -112,7 +112,7 @@ func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
 	require.Nil(t, d.samples[0].Message.URL, "or a part of the address would be empty text")
 }
 
-func TestDiscoverOfOneKindEach(t *testing.T) {
+func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	c := newDiscover(t, map[string]string{
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
 		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
