@@ -69,8 +69,8 @@ func undecoded(on2xx string) func(status int) string { return byStatus(on2xx, on
 
 func always(outcome string) func(int) string { return func(int) string { return outcome } }
 
-// TestOutcomeFollowsStatusBodyAndDecoder combines statuses, bodies, decoders and the seven endpoints. docs/outcomes.md has
-// the same table.
+// TestOutcomeFollowsStatusBodyAndDecoder combines statuses, bodies, decoders and the seven endpoints. docs/outcomes.md
+// has the same table.
 func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 	withError := func(body string) string {
 		return strings.Replace(strings.Replace(body, "{", `{"error_code":"E17","error_message":"no",`, 1), ",}", "}", 1)

@@ -302,7 +302,8 @@ func TestEffortHintSaysWhenAllIsTried(t *testing.T) {
 	require.Contains(t, text, "all that Find knows to try")
 }
 
-var falseTrials = flag.Int("discover.false", 1000, "random signatures that TestSearchFindsNothingForForeignSignatures looks for at once")
+var falseTrials = flag.Int("discover.false", 1000,
+	"random signatures that TestSearchFindsNothingForForeignSignatures looks for at once")
 
 // A random signature must not be found: the sums of all compositions are compared with many at once.
 func TestSearchFindsNothingForForeignSignatures(t *testing.T) {
