@@ -21,8 +21,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// TestWarnings decides by structure alone. TestAlteredMessages shows that what has no warning is safe.
-func TestWarnings(t *testing.T) {
+// TestWarningsFollowTheStructure decides by structure alone. TestAlteredMessages shows that what has no warning is safe.
+func TestWarningsFollowTheStructure(t *testing.T) {
 	c := alteredCatalogue(t)
 	fields := []string{"order_id", "status"}
 	const stale = "the timestamp is not signed, so an old message can be sent as a new one"

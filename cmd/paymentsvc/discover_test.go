@@ -196,7 +196,7 @@ func TestDiscoverFindsNothing(t *testing.T) {
 	require.Equal(t, cli.ExitInterrupt, cli.Main(ctx, c.env(io.Discard), program(), []string{"discover", "bad"}))
 }
 
-func TestDiscoverErrors(t *testing.T) {
+func TestDiscoverRejectsInvalidFilesAndFlags(t *testing.T) {
 	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: " +
 		"abababababababababababababababababababababababababababababababab\n\n{}"
 	c := newDiscover(t, map[string]string{

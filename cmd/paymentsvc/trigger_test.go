@@ -149,7 +149,7 @@ func TestTriggerRejectsFaultsLikeTheFake(t *testing.T) {
 	}
 }
 
-func TestTriggerErrors(t *testing.T) {
+func TestTriggerErrorNamesTheReason(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

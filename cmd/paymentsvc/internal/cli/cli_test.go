@@ -70,7 +70,7 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 	}
 }
 
-func TestUsageErrors(t *testing.T) {
+func TestUsageErrorNamesTheFlagOrCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                      "prog: no command",
 		"--hepl":                                `prog: no command: "--hepl"; did you mean "help"?`,
