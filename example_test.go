@@ -17,8 +17,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// exampleService starts a service on this machine that responds with respond. Package paymentsvctest has a complete fake
-// for your tests. Your program creates its own paymentsvc.Config, as in ExampleNewClient.
+// exampleService starts a service on this machine with the responses of respond. Package paymentsvctest has a complete
+// fake for your tests. Your program creates its own paymentsvc.Config, as in ExampleNewClient.
 func exampleService(respond http.HandlerFunc) (*httptest.Server, *paymentsvc.Client) {
 	service := httptest.NewServer(respond)
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: exampleScheme(), Secret: "an-example-key"})

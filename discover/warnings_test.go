@@ -21,7 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// TestWarningsFollowTheStructure decides by structure alone. TestAlteredMessages shows that what has no warning is safe.
+// The structure alone decides. TestAlteredMessages shows that schemes without a warning are safe.
 func TestWarningsFollowTheStructure(t *testing.T) {
 	c := alteredCatalogue(t)
 	fields := []string{"order_id", "status"}

@@ -168,8 +168,8 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// controlHash returns a hash that differs between two holds and between two pauses. So the form of an earlier pause or hold
-// cannot end a later pause or hold.
+// controlHash returns a hash that differs between two holds and between two pauses. So the form of an earlier pause or
+// hold cannot end a later pause or hold.
 func controlHash(s durable.Status) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", s.Generation, s.By, s.Reason))
 	return hex.EncodeToString(sum[:])
