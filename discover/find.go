@@ -30,9 +30,9 @@ type Options struct {
 	// Words are texts of the canonical string that no sample contains, such as a partner id, an API key or a version.
 	Words []string
 	// Effort scales the work before Find returns ErrNoMatch. 0 means 1: up to 240 million compositions of short texts
-	// for each sample. A request with seven fields takes about 35 seconds of processor time with SHA-256 in hardware,
-	// and more than twice as long with a body of 64 KiB. 10 takes up to ten times as long. [Result.Hints] reports
-	// whether more effort helps.
+	// for each sample. A request with seven fields takes up to 45 seconds of processor time with SHA-256 in hardware,
+	// and up to 60 seconds with a body of 64 KiB. 10 takes up to ten times as long. [Result.Hints] reports whether
+	// more effort helps.
 	Effort float64
 	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
 	Workers int
