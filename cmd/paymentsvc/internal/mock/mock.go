@@ -219,7 +219,7 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	s := &session{name: name, mock: m, opt: opt, to: receivers{rest: opt.Notify}, chosen: map[string]string{}}
 	maps.Copy(s.chosen, opt.Chosen)
 	if name != "" { // parallel sessions may notify one program with one database
-		s.prefix, s.idSpace = "/s/"+name, 1+rand.Int64N(999_999_999_999)
+		s.prefix, s.idSpace = "/s/"+name, 1+rand.Int64N(999_999_999_999) //nolint:gosec // no secret
 	}
 	var err error
 	s.script, err = parseScript(opt.Script)
