@@ -198,13 +198,12 @@ func TestAssertMessages(t *testing.T) {
 
 	n, err := srv.Compose(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 	require.NoError(t, err)
-	accepting := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	srv.SetReceiver(paymentsvctest.ToHandler(accepting, "/"))
+	srv.SetReceiver(paymentsvctest.ToHandler(http.NotFoundHandler(), "/"))
 	srv.Send(t.Context(), n, paymentsvctest.Forged())
 	srv.AssertForgeriesRefused(test)
 	require.Len(t, test.errors, 4)
 	assert.Equal(t, `paymentsvctest: a forged notification was not rejected: forged payment.status_changed `+
-		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`,
+		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 404`,
 		test.errors[3])
 	for status, want := range map[int]bool{
 		200: false, 302: false, 404: false, 405: false, 408: false, 429: false, 500: false, 400: true, 401: true, 403: true,

@@ -565,6 +565,8 @@ func TestEveryFilterFindsFaultyNotifications(t *testing.T) {
 			require.Len(t, found, 1, "%s: %s", fault, query)
 		}
 	}
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
+	require.Len(t, r.ask(200, "GET", "/messages?status=SUCCESS", "")["messages"], 1, "a forgery claims another status")
 	r.ask(200, "POST", "/notifications", `{"project_id":3,"body":"{}"}`)
 	require.Len(t, r.ask(200, "GET", "/messages?direction=out&project_id=3", "")["messages"], 1)
 }
