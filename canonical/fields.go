@@ -14,8 +14,8 @@ import (
 
 // Field returns a part that appends the value of a body's field. It writes text without quotes and escapes, and objects
 // and arrays as JSON without white space. Numbers, true, false and null keep their bytes, so null and the text "null"
-// are equal. Further arguments select a field of a nested object, as in Field("payer", "email"). The part returns an error
-// if the field is absent, or if the body is not a JSON object or has duplicate fields.
+// are equal. Further arguments select a field of a nested object, as in Field("payer", "email"). The part returns an
+// error if the field is absent, or if the body is not a JSON object or has duplicate fields.
 func Field(names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -129,8 +129,8 @@ func (c Constants) text(value []byte) []byte {
 
 // Fields returns a part that appends all fields of the body, with values in the form of [Field]. The part returns an
 // error if the body is not a JSON object or has duplicate fields, and for a list without Names, Between and
-// Unseparated. With [NestedFlat] it also rejects a body nested more than 64 deep, and a text many times the length of the
-// body.
+// Unseparated. With [NestedFlat] it also rejects a body nested more than 64 deep, and a text many times the length of
+// the body.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if !l.Names && l.Between == "" && !l.Unseparated {

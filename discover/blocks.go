@@ -128,7 +128,7 @@ func (c *catalogue) addHeaderBlocks() {
 					lines = append(lines, p)
 				}
 			}
-			if len(lines) < 2 || len(lines) > 8 {
+			if len(lines) == 0 || len(lines) > 8 {
 				continue
 			}
 			forms := lineForms
@@ -137,6 +137,23 @@ func (c *catalogue) addHeaderBlocks() {
 			}
 			for _, form := range forms {
 				c.addLines(lines, form)
+			}
+		}
+	}
+	c.addHeaderValues()
+}
+
+// addHeaderValues adds a date, host and digest of the body without names, as the services of Azure sign them.
+func (c *catalogue) addHeaderValues() {
+	dates := slices.DeleteFunc(c.plainPieces(rare, ofTimestamp, ofHeader), func(p *piece) bool {
+		return !strings.Contains(p.text, "GMT") && (p.kind != ofHeader || !strings.Contains(lineName(p), "date"))
+	})
+	for _, date := range dates {
+		for _, host := range c.plainPieces(common, ofHost) {
+			for _, body := range c.plainPieces(uncommon, ofBody) {
+				if body.text == "base64(sha256(body))" {
+					c.addSequence(piece{kind: ofBlock, shelf: blocks, group: c.group("block")}, repeated(";", 3), date, host, body)
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package discover
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,28 @@ type composition struct {
 	lead, trail string
 	wrap        *frame // nil for the unchanged text
 }
+
+// separators returns the most common separators.
+func separators(many int) []string {
+	all := []string{
+		"", "\n", ".", "|", ":", "&",
+		";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
+		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ",
+		"\n\n", "^", "!", "//", "&&", "__", "{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;",
+		",,", "..",
+		"$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>", " - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v",
+		"\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-",
+		"<|>", "+|+", "#|#", "%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
+	}
+	return all[:min(many, len(all))]
+}
+
+const (
+	fewSeparators   = 6
+	mixedSeparators = 9
+	someSeparators  = 16
+	allSeparators   = math.MaxInt
+)
 
 // wrappings returns the frames around a whole text.
 func wrappings() []*frame {

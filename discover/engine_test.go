@@ -71,6 +71,9 @@ func TestStageTriesWhatItCounts(t *testing.T) {
 		"separators and edges": {max: 4, extras: 2, gaps: []string{"", "|", "\n"}, ends: after | around | newline},
 		"long ones only":       {min: 4, max: 5, extras: 2, gaps: []string{"", "."}, ends: after},
 		"no extras":            {max: 3, gaps: []string{"", "."}},
+		"in an order": {
+			max: 5, extras: 2, gaps: []string{"", "|"}, order: []kind{ofBody, ofField, ofTimestamp}, ends: after,
+		},
 		"the body at an end":   {max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
 		"separate separators":  {max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, ends: newline},
 		"all keys":             {max: 2, extras: 1, gaps: []string{"."}, keyRarity: rare},

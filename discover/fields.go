@@ -143,3 +143,12 @@ func leaves(dst [][]string, above []string, list []member) [][]string {
 	}
 	return dst
 }
+
+// addListOf adds a list of the fields of an object, with each treatment of null and booleans that changes a text.
+func (c *catalogue) addListOf(object string, l canonical.FieldList) {
+	simplest := c.addOther(c.listPiece(l, within(object), uncommon), nil)
+	for _, v := range valuesTogether {
+		l.Constants, l.OmitEmpty, l.OmitNull = v.constants, v.omit == "empty", v.omit == "null"
+		c.addOther(c.listPiece(l, within(object), uncommon), simplest)
+	}
+}

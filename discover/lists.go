@@ -42,7 +42,7 @@ func (c *catalogue) addLists() {
 					c.addListsWith(base)
 				}
 				for _, name := range c.objects[:min(len(c.objects), 3)] {
-					c.addOther(c.listPiece(base, within(name), uncommon), nil)
+					c.addListOf(name, base)
 				}
 			}
 			if c.large() || len(c.names) > fieldsTried {

@@ -158,14 +158,7 @@ func (c *catalogue) addAddress() {
 	})
 	c.add(piece{kind: ofHost, shape: host, cost: 2, text: "host", desc: "host"})
 
-	c.add(piece{
-		kind: ofAddress, shelf: colonSpace, shape: target, cost: 6,
-		text: `"(request-target): " lower(method) " " uri`, desc: "(request-target) of an HTTP signature",
-	})
-	c.add(piece{
-		kind: ofBody, shelf: colonSpace, shape: shape{form: digest}, cost: 5,
-		text: `"digest: SHA-256=" base64(sha256(body))`, desc: "digest of an HTTP signature",
-	})
+	c.addNamedLines(target)
 	m := &c.samples[0].message
 	if path, err := canonical.Path(nil, m); err == nil {
 		c.addFixed(ofAddress, string(path), needsEndpoint)
@@ -177,6 +170,26 @@ func (c *catalogue) addAddress() {
 	c.add(piece{
 		kind: ofNothing, shape: shape{form: fixedText}, cost: 5, text: `""`, desc: "nothing",
 		needs: []string{needsQuery},
+	})
+}
+
+// addNamedLines adds the lines with names of fixed spelling.
+func (c *catalogue) addNamedLines(target shape) {
+	c.add(piece{
+		kind: ofAddress, shelf: colonSpace, shape: target, cost: 6,
+		text: `"(request-target): " lower(method) " " uri`, desc: "(request-target) of an HTTP signature",
+	})
+	c.add(piece{
+		kind: ofBody, shelf: colonSpace, shape: shape{form: digest}, cost: 5,
+		text: `"digest: SHA-256=" base64(sha256(body))`, desc: "digest of an HTTP signature",
+	})
+	c.add(piece{
+		kind: ofAddress, shelf: colon, shape: target, rarity: uncommon, cost: 6, text: `"Request-Target:" path`,
+		desc: "Request-Target: and path",
+	})
+	c.add(piece{
+		kind: ofBody, shelf: colon, shape: shape{form: digest}, rarity: uncommon, cost: 6,
+		text: `"Digest:" base64(sha256(body))`, desc: "Digest: and SHA-256 of the body in base64",
 	})
 }
 

@@ -2,30 +2,7 @@ package discover
 
 import (
 	"fmt"
-	"math"
 	"slices"
-)
-
-// separators returns the most common separators.
-func separators(many int) []string {
-	all := []string{
-		"", "\n", ".", "|", ":", "&",
-		";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
-		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ",
-		"\n\n", "^", "!", "//", "&&", "__", "{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;",
-		",,", "..",
-		"$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>", " - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v",
-		"\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-",
-		"<|>", "+|+", "#|#", "%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
-	}
-	return all[:min(many, len(all))]
-}
-
-const (
-	fewSeparators   = 6
-	mixedSeparators = 9
-	someSeparators  = 16
-	allSeparators   = math.MaxInt
 )
 
 // plan describes a stage. limit is its work in compositions of short texts. Above the limit, the longest compositions
@@ -41,7 +18,7 @@ type plan struct {
 	mixed      bool              // separators are independent; otherwise all are equal
 	ends       ends              // texts at the ends
 	bodyAtEnd  bool              // the body is first or last
-	ascending  bool              // fields keep the order of the body
+	order      []kind            // order of pieces of these kinds, and only the others are extras; nil for any order
 	sorted     bool              // texts are in byte order
 	own        bool              // a list of fields fits only the separator inside it
 	keyRarity  int               // maximum rarity of a reading of the secret
@@ -159,8 +136,8 @@ func partPlans() []plan {
 		},
 		{
 			what: "fields in the order of the body, with timestamp, secret and address",
-			take: upTo(common, ofField, ofTimestamp, ofAddress, ofMethod, ofSecret), max: 10, extras: 8,
-			gaps: separators(fewSeparators), ends: after, ascending: true, limit: 5 * million,
+			take: upTo(common, ofField, ofTimestamp, ofAddress, ofMethod, ofSecret), max: 10, extras: 3,
+			gaps: separators(fewSeparators), ends: after, order: []kind{ofField}, limit: 5 * million,
 		},
 	}
 }
@@ -187,6 +164,19 @@ func labelledPlans() []plan {
 			extras: 2, gaps: []string{"\n", ""}, ends: after, limit: 25 * million,
 		},
 		{
+			// Object stores, Worldline and Sinch sign lines in this order.
+			what:    "method, body, headers, timestamp, header lines and address, in this order",
+			take:    either(upTo(common, ofMethod, ofTimestamp, ofAddress, ofHeader), isBodyOrDigest),
+			special: onShelf(blocks, rare), maxSpecial: 1, min: 3, max: 6, gaps: []string{"\n", ""}, ends: after,
+			order: []kind{ofMethod, ofBody, ofHeader, ofTimestamp, ofBlock, ofAddress}, limit: 10 * million,
+		},
+		{
+			// DOKU signs header lines and two lines with fixed names.
+			what: "header lines, and lines with the address and a digest of the body",
+			take: onShelfOf(colon, ofMethod, ofAddress, ofBody), special: onShelf(blocks, rare), maxSpecial: 1, min: 2, max: 4,
+			extras: 1, gaps: []string{"\n"}, ends: after, limit: 2 * million,
+		},
+		{
 			what:    "name=value pairs next to method, address and body",
 			take:    either(upTo(common, ofAddress), onShelf(targets, rare), isBodyOrDigest),
 			special: onShelf(pairs, rare), maxSpecial: 1, max: 3, extras: 1, gaps: []string{"\n", "", "&", "|"},
@@ -196,6 +186,11 @@ func labelledPlans() []plan {
 			what: "lines of an HTTP signature, name: value",
 			take: onShelfOf(colonSpace, append(coreKinds(), ofHost)...), min: 3, max: 5, extras: 1,
 			gaps: []string{"\n"}, limit: 5 * million,
+		},
+		{
+			// CyberSource signs the lines of an HTTP signature with host, headers and a digest among them.
+			what: "lines of an HTTP signature, name: value, with headers",
+			take: isSignatureLine, min: 3, max: 6, extras: 4, gaps: []string{"\n"}, limit: 5 * million,
 		},
 		{
 			// MoMo and other wallets sign chosen fields, and not the whole body, as a sorted query.
@@ -296,6 +291,19 @@ func longPlans() []plan {
 			limit: 15 * million,
 		},
 		{
+			// PayPay signs six lines that begin with address and method.
+			what: "address, method, timestamp and body in this order, with up to three headers",
+			take: either(upTo(common, ofMethod, ofAddress, ofTimestamp, ofHeader), isCommonBody), min: 5, max: 7, extras: 3,
+			gaps: []string{"\n", ""}, order: []kind{ofAddress, ofMethod, ofTimestamp, ofBody}, limit: 2 * million,
+		},
+		{
+			// Bitstamp and other exchanges sign long lists, with method, host, address and query in this order.
+			what:  "method, host, address, query, timestamp and body in this order, with up to four more parts",
+			take:  either(upTo(common, ofMethod, ofHost, ofAddress, ofQuery, ofTimestamp, ofHeader, ofWord), isCommonBody),
+			order: []kind{ofMethod, ofHost, ofAddress, ofQuery, ofTimestamp, ofBody}, min: 5, max: 9, extras: 4,
+			gaps: []string{"", "\n"}, limit: 10 * million,
+		},
+		{
 			what: "single fields, timestamp, address, headers, words and the secret, up to four",
 			take: either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress)),
 			max:  4, extras: 4, gaps: separators(someSeparators), ends: after, limit: 4 * million,
@@ -330,6 +338,10 @@ func either(choices ...func(*piece) bool) func(*piece) bool {
 }
 
 func isIdentity(p *piece) bool { return p.shelf == plain && p.rarity == common && p.identity }
+
+func isSignatureLine(p *piece) bool {
+	return p.shelf == colonSpace && p.rarity == common && p.kind != ofField
+}
 
 // isIdentified accepts timestamp, method, address, body and the parts that identify the caller or the call.
 func isIdentified(p *piece) bool {

@@ -18,8 +18,10 @@ func sampleOf(t *testing.T, text, body string) Sample {
 	t.Helper()
 	m := paymentsvc.Message{
 		Method: http.MethodPost, Timestamp: "1700000000", Body: []byte(body),
-		URL:    &url.URL{Scheme: "https", Host: "pay.example", Path: "/v1/init_payout"},
-		Header: http.Header{"X-Api-Key": {"b5aac1af45"}, "X-Recv-Window": {"5000"}},
+		URL: &url.URL{Scheme: "https", Host: "pay.example", Path: "/v1/init_payout"},
+		Header: http.Header{
+			"X-Api-Key": {"b5aac1af45"}, "X-Recv-Window": {"5000"}, "Content-Type": {"application/json"},
+		},
 	}
 	scheme, key, err := canonical.ParseSchemeWith(text, "secret-of-the-test")
 	require.NoError(t, err)
@@ -38,11 +40,41 @@ func TestPlanFindsItsScheme(t *testing.T) {
 		`lower(fields(sorted, "=", "&"))`:         "amount=10.50&partner_id=17&project_id=42&user_data=Order-1",
 		`hex(sha256(timestamp method path body))`: "1700000000POST/v1/init_payout" + body,
 		`sha256(path ":" timestamp ":" body)`:     "/v1/init_payout:1700000000:" + body,
+		`method "\n" base64(md5(body)) "\n" header("X-Recv-Window") "\n" timestamp "\n" "x-api-key:" ` +
+			`header("X-Api-Key") "\n" path "\n"`: "",
+		`"x-api-key:" header("X-Api-Key") "\n" "x-recv-window:" header("X-Recv-Window") "\n" "Request-Target:" path ` +
+			`"\n" "Digest:" base64(sha256(body))`: "",
+		`"x-api-key: " header("X-Api-Key") "\n" "host: " host "\n" "(request-target): " lower(method) " " uri "\n" ` +
+			`"digest: SHA-256=" base64(sha256(body)) "\n" "x-recv-window: " header("X-Recv-Window")`: "",
+		`path "\n" method "\n" header("X-Api-Key") "\n" timestamp "\n" header("Content-Type") "\n" body`: "",
+		`method header("X-Api-Key") host path header("X-Recv-Window") timestamp body`:                    "",
+		`method "\n" path "\n" date("Mon, 02 Jan 2006 15:04:05 GMT") ";" host ";" base64(sha256(body))`:  "",
 	} {
 		sample := sampleOf(t, "hex("+text+")", body)
-		result, err := FindKnowing(t.Context(), []Sample{sample}, Options{Secret: "secret-of-the-test"}, whole)
+		scheme, _, err := canonical.ParseSchemeWith("hex("+text+")", "secret-of-the-test")
+		require.NoError(t, err)
+		signed, err := scheme.Canonical(nil, &sample.Message)
+		require.NoError(t, err)
+		result, err := FindKnowing(
+			t.Context(), []Sample{sample}, Options{Secret: "secret-of-the-test"}, string(signed), whole,
+		)
 		require.NoError(t, err, text)
 		require.Equal(t, "hex("+text+")", result.Matches[0].Text)
+	}
+}
+
+// Webhooks of several services sign the fields of an object, with an empty text for null.
+func TestFindNullInsideAnObject(t *testing.T) {
+	const body = `{"event":"paid","data":{"order":"o-1","note":null,"memo":"","amount":10.50,"test":true}}`
+	for text, signed := range map[string]string{
+		`hex(within("data", fields(sorted, "=", "&", no-null)))`:   "amount=10.50&memo=&note=&order=o-1&test=true",
+		`hex(within("data", fields(sorted, "=", "&", omit-null)))`: "amount=10.50&memo=&order=o-1&test=true",
+	} {
+		result, err := FindKnowing(
+			t.Context(), []Sample{sampleOf(t, text, body)}, Options{Secret: "secret-of-the-test"}, signed,
+		)
+		require.NoError(t, err, text)
+		require.Equal(t, text, result.Matches[0].Text)
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *stage) jobs() (jobs []job) {
 		for _, gap := range gaps {
 			for _, e := range s.ends.edges(gap) {
 				for g := range s.groups {
-					if !s.groups[g].kind.core() && s.extras == 0 {
+					if s.groups[g].isExtra && s.extras == 0 {
 						continue
 					}
 					for t := range s.groups[g].texts {
@@ -104,7 +104,7 @@ type worker struct {
 	used    uint64   // groups
 	extras  int
 	special int // number of special pieces
-	last    int // group of the last extra in an ascending stage
+	last    int // group of the last piece with a fixed order
 	tried   int64
 	pending int // blocks hashed since the last look at ctx
 
@@ -172,8 +172,9 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	}
 	extras, special, last := w.extras, w.special, w.last
 	w.used |= 1 << p.group
-	if !g.kind.core() {
+	if g.isExtra {
 		w.extras++
+	} else {
 		w.last = p.group
 	}
 	if g.isSpecial(p.text) {
@@ -190,7 +191,7 @@ func (w *worker) deeper(depth, n, done int) bool {
 	st := w.stage
 	for i := range st.groups {
 		g := &st.groups[i]
-		if w.used>>i&1 != 0 || !g.kind.core() && (w.extras == st.extras || st.ascending && i < w.last) {
+		if w.used>>i&1 != 0 || g.isExtra && w.extras == st.extras || !g.isExtra && st.order != nil && i < w.last {
 			continue
 		}
 		if st.mixed {

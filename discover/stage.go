@@ -31,6 +31,7 @@ func (s *stage) maxParts() int {
 // stageGroup contains the different texts of one group in the current sample.
 type stageGroup struct {
 	kind    kind
+	isExtra bool // counts for the stage's extras
 	texts   []string
 	pieces  []*piece // one for each text, the simplest
 	special []bool   // for each text; nil for none
@@ -171,7 +172,8 @@ func (s *stage) rest(limit float64) *stage {
 
 // newStage makes the stage of a plan.
 func newStage(groups []stageGroup, keys []key, p plan) *stage {
-	s := &stage{plan: p, groups: groups, wanted: p.max}
+	s := &stage{plan: p, groups: slices.Clone(groups), wanted: p.max}
+	s.arrange()
 	s.min = max(p.min, 1)
 	s.weigh()
 	for _, k := range keys {
@@ -180,6 +182,17 @@ func newStage(groups []stageGroup, keys []key, p plan) *stage {
 		}
 	}
 	return s
+}
+
+// arrange puts the groups into the order of the plan, and marks the extras.
+func (s *stage) arrange() {
+	slices.SortStableFunc(s.groups, func(a, b stageGroup) int {
+		return cmp.Compare(slices.Index(s.order, a.kind), slices.Index(s.order, b.kind))
+	})
+	for i := range s.groups {
+		kind := s.groups[i].kind
+		s.groups[i].isExtra = s.order == nil && !kind.core() || s.order != nil && !slices.Contains(s.order, kind)
+	}
 }
 
 // weigh sets the weight of a composition: its SHA-256 blocks, in relation to a short text. The search hashes a common
@@ -333,7 +346,7 @@ func (s *stage) orders(gap string) []float64 {
 			bodies = texts
 			continue
 		}
-		s.choose(sets, texts, g.kind.core())
+		s.choose(sets, texts, g.isExtra)
 	}
 	orders := make([]float64, s.max+1)
 	for n := range orders {
@@ -356,10 +369,10 @@ func (s *stage) orders(gap string) []float64 {
 }
 
 // choose adds the choices with a text of a group.
-func (s *stage) choose(sets [][][]float64, texts [2]float64, core bool) {
-	extra := 1
-	if core {
-		extra = 0
+func (s *stage) choose(sets [][][]float64, texts [2]float64, isExtra bool) {
+	extra := 0
+	if isExtra {
+		extra = 1
 	}
 	for n := len(sets) - 1; n > 0; n-- {
 		for x := len(sets[n]) - 1; x >= extra; x-- {
@@ -373,13 +386,13 @@ func (s *stage) choose(sets [][][]float64, texts [2]float64, core bool) {
 	}
 }
 
-// arrangements counts the orders of n pieces with extras pieces outside the core kinds.
+// arrangements counts the orders of n pieces with some extras.
 func (s *stage) arrangements(n, extras int) float64 {
 	count := 1.0
 	for i := 2; i <= n && !s.sorted; i++ {
 		count *= float64(i)
 	}
-	for i := 2; i <= extras && s.ascending; i++ {
+	for i := 2; i <= n-extras && s.order != nil; i++ {
 		count /= float64(i)
 	}
 	return count

@@ -137,6 +137,12 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "makes one in `n` calls to the fake fail; 0 is none")
 	flags.BoolVar(&set.LogJSON, "log-json", false, "log in JSON")
 	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
+	set.fileFlags(flags, list)
+	return flags
+}
+
+// fileFlags are the flags of a file of payouts.
+func (set *settings) fileFlags(flags *flag.FlagSet, list func(*[]string) func(string) error) {
 	flags.Int64Var(&set.File.ExpectRows, "expect-rows", 0, "`number` of payouts that a file must have")
 	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
 	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
@@ -151,7 +157,6 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	}
 	flags.Func("columns", "other `names` of the columns in a file, such as reference=Beleg,amount=Betrag", columns)
 	flags.Func("ignore-columns", "`names` of further columns of a file", list(&set.File.Ignore))
-	return flags
 }
 
 // split returns the parts between commas.
