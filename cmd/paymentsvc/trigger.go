@@ -352,19 +352,9 @@ func (d *delivery) judge(s *sent) {
 		s.OK, s.Result = accepted(s.Status), fmt.Sprintf("%s in %dms", answer, s.Millis)
 	case accepted(s.Status):
 		s.Result = answer + ": the receiver accepted " + d.fault.bad
-	case rejects(s.Status):
+	case paymentsvctest.Delivery{HTTPStatus: s.Status}.Rejected():
 		s.OK, s.Result = true, answer+": rejected, as it should be"
 	default:
 		s.Result = answer + ": no proof that the receiver has checked it"
 	}
-}
-
-// rejects reports whether a status can be the receiver's rejection. A wrong path, a redirect, a rate limit or a crash
-// is not a rejection.
-func rejects(status int) bool {
-	switch status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return false
-	}
-	return status/100 == 4
 }
