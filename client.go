@@ -279,9 +279,9 @@ func (c *Client) ids() ids {
 
 // endpoint describes a call of section 4.
 type endpoint struct {
-	path  string // below BaseURL
-	read  bool   // idempotent
-	proof string // the field that proves a success; "" is order_id
+	path       string // below BaseURL
+	idempotent bool
+	proof      string // the field that proves a success; "" is order_id
 }
 
 // response is a type with the fields of an endpoint's response. fields returns the fields to decode, the place for the
@@ -305,7 +305,7 @@ func call[T any, A interface {
 	if err != nil {
 		return nil, notSent(e.path, err)
 	}
-	req := &transport.Request{URL: c.baseURL + "/" + e.path, Body: body, Sign: c.sign, Repeatable: e.read}
+	req := &transport.Request{URL: c.baseURL + "/" + e.path, Body: body, Sign: c.sign, Repeatable: e.idempotent}
 
 	arrived := false // whether the request of any attempt may have arrived
 	for attempts := 0; ; {

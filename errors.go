@@ -68,7 +68,7 @@ type Error struct {
 	Endpoint string
 	// Outcome reports whether money may have moved.
 	Outcome Outcome
-	// Attempts counts the attempts to send; 0 if the request was rejected before the first.
+	// Attempts counts the attempts to send; 0 if the call failed before the first.
 	Attempts int
 	// HTTPStatus is the status of the last response, 0 without a response.
 	HTTPStatus int

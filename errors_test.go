@@ -77,7 +77,7 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 	}
 }
 
-func TestErrorFields(t *testing.T) {
+func TestErrorFieldsFindsCodeAndMessage(t *testing.T) {
 	type found = paymentsvc.ServiceError
 	for _, test := range []struct {
 		name, code, message, body string
@@ -121,7 +121,7 @@ func TestErrorFields(t *testing.T) {
 	}
 }
 
-func TestErrorRetryAfter(t *testing.T) {
+func TestErrorRetryAfterReadsSecondsAndDates(t *testing.T) {
 	answered := func(header http.Header) *paymentsvc.Error {
 		c := newClient(t, "http://127.0.0.1", attempts(1),
 			answers(http.StatusTooManyRequests, header, ""))
@@ -150,7 +150,7 @@ func TestErrorRetryAfter(t *testing.T) {
 	}
 }
 
-func TestErrorClockSkew(t *testing.T) {
+func TestErrorClockSkewNeedsAValidDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		date := time.Now().Add(-90 * time.Second).UTC().Format(http.TimeFormat)
 		for _, test := range []struct {

@@ -15,30 +15,33 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
-	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// exampleService starts the fake of package paymentsvctest on this machine. Your program creates its own
-// paymentsvc.Config, as in ExampleNewClient.
-func exampleService() (*paymentsvctest.Server, *paymentsvc.Client) {
-	const secret = "an-example-key"
-	service, err := paymentsvctest.New(paymentsvctest.Config{
-		PartnerID: 1,
-		Projects:  []paymentsvctest.Project{{ID: 2, Secret: secret, Balance: paymentsvc.MustParseAmount("100.00")}},
-		Scheme:    exampleScheme(),
-	})
+// exampleService starts a service on this machine with the responses of respond. Package paymentsvctest has a complete
+// fake for your tests. Your program creates its own paymentsvc.Config, as in ExampleNewClient.
+func exampleService(respond http.HandlerFunc) (*httptest.Server, *paymentsvc.Client) {
+	service := httptest.NewServer(respond)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: exampleScheme(), Secret: "an-example-key"})
 	if err != nil {
 		panic(err)
 	}
-	if err := service.Listen("127.0.0.1:0"); err != nil {
-		panic(err)
-	}
-	client, err := paymentsvc.NewClient(service.ClientConfig(2))
+	client, err := paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: service.URL, PartnerID: 1, ProjectID: 2, Signer: signer,
+		DecodeError: paymentsvc.ErrorFields("error_code", "error_message"), // an example: ask the service
+	})
 	if err != nil {
 		panic(err)
 	}
 	return service, client
 }
+
+// respondWith returns the handler of a service with one response.
+func respondWith(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
+}
+
+// loseResponse ends the connection of a request without a response.
+func loseResponse(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 // exampleScheme is the choice of these examples, because the interface document specifies none. Ask the service for
 // yours.
@@ -69,7 +72,7 @@ func ExampleNewClient() {
 }
 
 func ExampleClient_ForProject() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(`{}`))
 	defer service.Close()
 	signer := paymentsvc.SignerFunc(func(*http.Request, []byte) error { return errors.New("no key yet") })
 	other, err := client.ForProject(3, signer)
@@ -86,7 +89,9 @@ func ExampleClient_ForProject() {
 }
 
 func ExampleClient_InitPayment() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(
+		`{"order_id":"o-1","status":1,"status_code":10,"redirect_url":"https://pay.example/o-1"}`,
+	))
 	defer service.Close()
 
 	userData := "order-17" // paymentsvc.NewUserData() makes one; store it before the call
@@ -102,17 +107,21 @@ func ExampleClient_InitPayment() {
 	fmt.Println("order", payment.OrderID)
 	fmt.Println("send the payer to", payment.RedirectURL)
 	// Output:
-	// order 00000000-0000-4000-8000-000000000001
-	// send the payer to https://pay.example/payment/00000000-0000-4000-8000-000000000001
+	// order o-1
+	// send the payer to https://pay.example/o-1
 }
 
 func ExampleClient_StatusPayment() {
-	service, client := exampleService()
+	// The service starts this payment, but its response is lost.
+	service, client := exampleService(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/init_payment") {
+			loseResponse(w, r)
+		}
+		respondWith(`{"order_id":"o-1","user_data":"order-17","amount":10.50}`)(w, r)
+	})
 	defer service.Close()
 	ctx := context.Background()
 
-	// The service starts this payment, but its response is lost.
-	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	_, err := client.InitPayment(ctx, paymentsvc.PaymentTypeSBP, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-17",
 	})
@@ -131,7 +140,7 @@ func ExampleClient_StatusPayment() {
 }
 
 func ExampleClient_InitPayout() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(`{"order_id":"po-1","status":1,"status_code":10}`))
 	defer service.Close()
 
 	payout, err := client.InitPayout(context.Background(), paymentsvc.PayoutRequest{
@@ -150,22 +159,13 @@ func ExampleClient_InitPayout() {
 		fmt.Println("permanently rejected:", err)
 	}
 	// Output:
-	// store 00000000-0000-4000-8000-000000000001 for StatusPayout
+	// store po-1 for StatusPayout
 }
 
 func ExampleClient_StatusPayout() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(`{"order_id":"po-1","user_data":"payout-3","amount":25.00}`))
 	defer service.Close()
-	ctx := context.Background()
-
-	payout, err := client.InitPayout(ctx, paymentsvc.PayoutRequest{
-		Amount: paymentsvc.MustParseAmount("25.00"), Destination: "4111111111111111", UserData: "payout-3",
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	status, err := client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: payout.OrderID})
+	status, err := client.StatusPayout(context.Background(), paymentsvc.StatusPayoutRequest{OrderID: "po-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -176,7 +176,7 @@ func ExampleClient_StatusPayout() {
 }
 
 func ExampleClient_InitForm() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(`{"redirect_url":"https://pay.example/form/1"}`))
 	defer service.Close()
 	form, err := client.InitForm(context.Background(), paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-17",
@@ -187,11 +187,13 @@ func ExampleClient_InitForm() {
 	}
 	fmt.Println("send the payer to", form.RedirectURL)
 	// Output:
-	// send the payer to https://pay.example/form/00000000-0000-4000-8000-000000000001
+	// send the payer to https://pay.example/form/1
 }
 
 func ExampleClient_InitInvoice() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(
+		`{"order_id":"o-1","invoice_url":"https://pay.example/invoice/1"}`,
+	))
 	defer service.Close()
 	invoice, err := client.InitInvoice(context.Background(), paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-17",
@@ -202,11 +204,13 @@ func ExampleClient_InitInvoice() {
 	}
 	fmt.Println("send the payer to", invoice.InvoiceURL)
 	// Output:
-	// send the payer to https://pay.example/invoice/00000000-0000-4000-8000-000000000001
+	// send the payer to https://pay.example/invoice/1
 }
 
 func ExampleClient_GetBalance() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(
+		`{"payout_balance":100.00,"expected_balance":100.00,"currency":"XTS"}`,
+	))
 	defer service.Close()
 	balance, err := client.GetBalance(context.Background())
 	if err != nil {
@@ -218,10 +222,24 @@ func ExampleClient_GetBalance() {
 	// 100.00 XTS
 }
 
-// The four cases of a start, each from a fault that causes it.
+// The four cases of a start, each from a response that causes it.
 func ExampleSafeToRetry() {
-	service, client := exampleService()
-	defer service.Close()
+	responses := map[string]http.HandlerFunc{
+		"order-17": respondWith(`{"order_id":"o-1","status":1,"status_code":10}`),
+		"too-soon": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"error_code":"E3","error_message":"too many requests"}`)
+		},
+		"over-the-limit": respondWith(`{"error_code":"E17","error_message":"limit"}`),
+		"lost":           loseResponse,
+	}
+	service, client := exampleService(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			UserData string `json:"user_data"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&request)
+		responses[request.UserData](w, r)
+	})
 	start := func(userData string) {
 		_, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 			Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
@@ -238,38 +256,24 @@ func ExampleSafeToRetry() {
 		}
 	}
 	start("order-17")
-
-	service.Fault(paymentsvctest.InitPayment, paymentsvctest.First(3), paymentsvctest.Refuse())
-	start("not-connected") // after three attempts
-	service.ClearFaults()
-
-	service.Fault(
-		paymentsvctest.InitPayment, paymentsvctest.Nth(1),
-		paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Minute),
-	)
 	start("too-soon")
-
-	service.Fault(
-		paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Reject(http.StatusOK, "E17", "limit"),
-	)
 	start("over-the-limit")
-
-	service.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Cut(10))
-	start("cut-off")
+	start("lost")
+	service.Close()
+	start("not-connected") // after three attempts
 	// Output:
 	// order-17 is started
-	// not-connected can be retried: not sent
 	// too-soon can be retried: rejected
 	// over-the-limit is permanently rejected
-	// cut-off may have been started: query StatusPayment
+	// lost may have been started: query StatusPayment
+	// not-connected can be retried: not sent
 }
 
 // The service may have paid a payout although its response was lost. The error contains the outcome and the number of
 // attempts.
 func ExampleError() {
-	service, client := exampleService()
+	service, client := exampleService(loseResponse)
 	defer service.Close()
-	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	_, err := client.InitPayout(context.Background(), paymentsvc.PayoutRequest{
 		Amount: paymentsvc.MustParseAmount("25.00"), Destination: "4111111111111111", UserData: "payout-3",
 	})
@@ -297,11 +301,8 @@ func ExampleErrorFields() {
 }
 
 func ExampleServiceError() {
-	service, client := exampleService()
+	service, client := exampleService(respondWith(`{"error_code":"E17","error_message":"limit exceeded"}`))
 	defer service.Close()
-	service.Fault(
-		paymentsvctest.InitForm, paymentsvctest.Every(), paymentsvctest.Reject(http.StatusOK, "E17", "limit exceeded"),
-	)
 	_, err := client.InitForm(context.Background(), paymentsvc.PaymentRequest{
 		Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-17",
 	})

@@ -201,7 +201,7 @@ func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 	}
 }
 
-func TestNotificationFinal(t *testing.T) {
+func TestNotificationFinalIsForPaymentsOnly(t *testing.T) {
 	for _, event := range []paymentsvc.EventType{
 		paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged,
 		"other",

@@ -69,8 +69,9 @@ func undecoded(on2xx string) func(status int) string { return byStatus(on2xx, on
 
 func always(outcome string) func(int) string { return func(int) string { return outcome } }
 
-// TestOutcomeMatrix combines statuses, bodies, decoders and the seven endpoints. docs/outcomes.md has the same table.
-func TestOutcomeMatrix(t *testing.T) {
+// TestOutcomeFollowsStatusBodyAndDecoder combines statuses, bodies, decoders and the seven endpoints. docs/outcomes.md
+// has the same table.
+func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 	withError := func(body string) string {
 		return strings.Replace(strings.Replace(body, "{", `{"error_code":"E17","error_message":"no",`, 1), ",}", "}", 1)
 	}
@@ -228,7 +229,7 @@ func TestOutcomeOfIncompleteResponseIsUnknown(t *testing.T) {
 	}
 }
 
-func TestOutcomeText(t *testing.T) {
+func TestOutcomeIsInTheErrorText(t *testing.T) {
 	decode := paymentsvc.ErrorFields("error_code", "")
 	for _, test := range []struct {
 		status  int
@@ -288,7 +289,7 @@ func TestOutcomeKeepsTheOrderID(t *testing.T) {
 	}
 }
 
-func TestOutcomeOf(t *testing.T) {
+func TestOutcomeOfAndSafeToRetryReadTheTreeOfErrors(t *testing.T) {
 	notSent := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: io.EOF}
 	invalid := &paymentsvc.Error{
 		Outcome: paymentsvc.OutcomeNotSent, Err: fmt.Errorf("%w: x", paymentsvc.ErrInvalidRequest),

@@ -69,7 +69,7 @@ func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 // sent. The document's schema requires OrderID, but its text accepts UserData instead. StatusPayment is idempotent, so
 // the client retries transient failures. Errors are [*Error].
 func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*StatusResponse, error) {
-	e := endpoint{path: "status_payment", read: true}
+	e := endpoint{path: "status_payment", idempotent: true}
 	body, err := r.body(c.ids())
 	if err != nil {
 		return nil, notSent(e.path, err)

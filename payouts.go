@@ -131,7 +131,7 @@ func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]
 // r.OrderID is required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. StatusPayout is
 // idempotent, so the client retries transient failures. Errors are [*Error].
 func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*StatusResponse, error) {
-	e := endpoint{path: "status_payout", read: true}
+	e := endpoint{path: "status_payout", idempotent: true}
 	body, err := r.body(c.ids())
 	if err != nil {
 		return nil, notSent(e.path, err)

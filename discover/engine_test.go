@@ -305,10 +305,11 @@ func TestEffortHintSaysWhenAllIsTried(t *testing.T) {
 	require.Contains(t, text, "all that Find knows to try")
 }
 
-var falseTrials = flag.Int("discover.false", 1000, "random signatures that TestNoFalseFinds looks for at once")
+var falseTrials = flag.Int("discover.false", 1000,
+	"random signatures that TestSearchFindsNothingForForeignSignatures looks for at once")
 
 // A random signature must not be found: the sums of all compositions are compared with many at once.
-func TestNoFalseFinds(t *testing.T) {
+func TestSearchFindsNothingForForeignSignatures(t *testing.T) {
 	effort := 0.0005
 	if *falseTrials > 1000 {
 		effort = 1

@@ -30,9 +30,9 @@ type Options struct {
 	// Words are texts of the canonical string that no sample contains, such as a partner id, an API key or a version.
 	Words []string
 	// Effort scales the work before Find returns ErrNoMatch. 0 means 1: up to 240 million compositions of short texts
-	// for each sample. A request with seven fields takes about 35 seconds of processor time with SHA-256 in hardware,
-	// and more than twice as long with a body of 64 KiB. 10 takes up to ten times as long. [Result.Hints] reports
-	// whether more effort helps.
+	// for each sample. A request with seven fields takes up to 45 seconds of processor time with SHA-256 in hardware,
+	// and up to 60 seconds with a body of 64 KiB. 10 takes up to ten times as long. [Result.Hints] reports whether
+	// more effort helps.
 	Effort float64
 	// Workers is the number of goroutines that search; 0 means GOMAXPROCS.
 	Workers int
@@ -181,8 +181,8 @@ func (f *finder) find(ctx context.Context) (result Result) {
 	return result
 }
 
-// cheapFirst returns the stages of a sample in the order of the search. A stage comes later if it takes four times as
-// long.
+// cheapFirst returns the stages of a sample in the order of the search: by their number of compositions, in steps of a
+// factor of four, and within a step in their given order. All small stages share the first step.
 func (f *finder) cheapFirst(sample int) []*stage {
 	list := slices.Clone(f.stages[sample])
 	tier := func(s *stage) int { return bits.Len64(uint64(max(s.total, 0))>>18) / 2 }
@@ -236,7 +236,7 @@ type Result struct {
 	Hints []string
 }
 
-// Match is a composition with the signatures of the samples.
+// Match is a composition that produces the signatures of the samples.
 type Match struct {
 	// Text is the scheme and the form of the secret in one line, for [canonical.ParseSchemeWith].
 	Text string
@@ -280,7 +280,8 @@ type Coverage struct {
 	What string
 	// MaxParts is the length of the longest compositions, or 0 if Options.Effort is too small for the family.
 	MaxParts int
-	// Compositions counts the compositions for all samples. Done reports whether one sample was tried with all of them.
+	// Compositions counts the compositions for all samples. Done reports whether one sample was tried with all of its
+	// compositions.
 	Compositions int64
 	Done         bool
 }

@@ -176,7 +176,7 @@ func TestUndecidedUntilASampleDecides(t *testing.T) {
 	require.Len(t, two.Matches, 1)
 }
 
-func TestUndecidedEncodings(t *testing.T) {
+func TestUndecidedListsEncodingsWithTheSameText(t *testing.T) {
 	scheme := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: base64.StdEncoding}
 	var ambiguous, telling *discover.Sample
 	for i := 0; ambiguous == nil || telling == nil; i++ {
@@ -309,7 +309,7 @@ func TestWarningOfWhiteSpaceThatIsNotSigned(t *testing.T) {
 	require.Contains(t, strings.Join(result.Matches[0].Warnings, "\n"), "white space in the body is not signed")
 }
 
-func TestOptionsWords(t *testing.T) {
+func TestOptionsWordsAreParts(t *testing.T) {
 	part := canonical.Join(":", canonical.Literal("key-of-mine"), canonical.Timestamp, canonical.Body)
 	s := signed(t, part, post(cardURL, "1700000000", cardBody))
 	_, err := discover.Find(
@@ -323,7 +323,7 @@ func TestOptionsWords(t *testing.T) {
 	require.Contains(t, result.Matches[0].Expr, `canonical.Literal("key-of-mine")`)
 }
 
-func TestOptionsMaxMatches(t *testing.T) {
+func TestOptionsMaxMatchesLimitsAndCountsTheRest(t *testing.T) {
 	s := signed(
 		t, canonical.Join("", canonical.Timestamp, canonical.Path, canonical.Body),
 		post(cardURL, "1700000000", cardBody),
@@ -376,7 +376,7 @@ func TestFindNothingWithAWrongSecret(t *testing.T) {
 	require.Equal(t, covered, result.Tried, "what is said to be covered must have been tried")
 }
 
-func TestPartialMatch(t *testing.T) {
+func TestPartialNamesTheSamplesThatFit(t *testing.T) {
 	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
 	good := signed(t, part, post(cardURL, "1700000000", cardBody))
 	good.Name = "good.http"
@@ -438,7 +438,7 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestProgress(t *testing.T) {
+func TestProgressGrowsToTheResult(t *testing.T) {
 	s := signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))
 	var reports []discover.Progress // written from one goroutine, and read when Find has returned
 	result, err := discover.Find(context.Background(), []discover.Sample{s}, discover.Options{
@@ -470,7 +470,7 @@ func TestFindBoundsTheWorkOnLargeBodies(t *testing.T) {
 	require.Positive(t, large)
 }
 
-func TestSampleErrors(t *testing.T) {
+func TestFindRejectsInvalidSamples(t *testing.T) {
 	right := strings.Repeat("ab", 32)
 	with := func(change func(*discover.Sample)) []discover.Sample {
 		s := discover.Sample{Message: post(cardURL, "1700000000", cardBody), Signature: right}
@@ -539,7 +539,7 @@ func TestSampleErrors(t *testing.T) {
 	}
 }
 
-func TestOptionsErrors(t *testing.T) {
+func TestFindRejectsInvalidOptions(t *testing.T) {
 	s := []discover.Sample{signed(t, canonical.Body, post(cardURL, "1700000000", cardBody))}
 	for name, tt := range map[string]struct {
 		options discover.Options

@@ -74,7 +74,7 @@ func (f *finder) hints(result *Result) (hints []string) {
 	return append(hints, f.effortHint())
 }
 
-// hints lists the missing parts of the sample. The search skips them.
+// hints lists the parts that the sample lacks, so the search did not try them.
 func (s *sample) hints() (hints []string) {
 	add := func(lacks bool, text string) {
 		if lacks {

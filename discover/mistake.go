@@ -21,8 +21,8 @@ type Explainer struct {
 	// Others are other keys of the program by their descriptions, such as "the secret of project 7".
 	Others map[string]paymentsvc.Secret
 
-	mutex sync.Mutex
-	next  time.Time // see maySearch
+	mu   sync.Mutex
+	next time.Time // see maySearch
 }
 
 // Mistake is the explanation of a wrong signature.
@@ -67,8 +67,8 @@ func (x *Explainer) Explain(m *paymentsvc.Message, signature string) Mistake {
 // maySearch allows 20 searches at once, and one more each second.
 func (x *Explainer) maySearch(now time.Time) bool {
 	const burst = 20 * time.Second
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if earliest := now.Add(-burst); x.next.Before(earliest) {
 		x.next = earliest
 	}

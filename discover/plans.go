@@ -41,7 +41,7 @@ func simplePlans() []plan {
 		{
 			// A body of many megabytes leaves no time for the other plans.
 			what: "timestamp, method, path and body in their simplest forms",
-			take: isSimplest, max: 4, gaps: separators(fewSeparators), ends: after, limit: 30 * million,
+			take: isSimplest, max: 4, gaps: separators(fewSeparators), ends: after, limit: 60 * million,
 		},
 		{
 			what: "timestamp, method, address and body",

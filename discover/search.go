@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// hit is a composition with the signature of the current sample.
+// hit is a composition that produces the signature of the current sample.
 type hit struct {
 	composition composition
 	key         key
@@ -23,7 +23,7 @@ type search struct {
 
 	tried atomic.Int64
 	stop  atomic.Bool
-	mutex sync.Mutex
+	mu    sync.Mutex
 	found *hit
 }
 
@@ -180,10 +180,10 @@ func (w *worker) place(depth int, p place, n, done int) bool {
 	if g.isSpecial(p.text) {
 		w.special++
 	}
-	goOn := w.deeper(depth+1, n, done)
+	more := w.deeper(depth+1, n, done)
 	w.used &^= 1 << p.group
 	w.extras, w.special, w.last = extras, special, last
-	return goOn
+	return more
 }
 
 // deeper places every possible next piece.
@@ -273,8 +273,8 @@ func (w *worker) hit(depth int, trail string) {
 		h.composition.pieces = append(h.composition.pieces, w.stage.groups[p.group].pieces[p.text])
 	}
 	h.composition = *h.composition.expanded()
-	w.search.mutex.Lock()
-	defer w.search.mutex.Unlock()
+	w.search.mu.Lock()
+	defer w.search.mu.Unlock()
 	if w.search.found == nil {
 		w.search.found = h
 	}

@@ -203,7 +203,11 @@ func (s *stage) weigh() {
 	for _, g := range s.groups {
 		sum := 0
 		for t, text := range g.texts {
-			sum += len(text) / 64
+			blocks := len(text) / 64
+			if blocks > 64 {
+				blocks *= 2 // a text that leaves the processor's first cache takes longer
+			}
+			sum += blocks
 			s.hasTied = s.hasTied || g.pieces[t].shelf == targets
 		}
 		mean += float64(sum) / float64(len(g.texts)*len(s.groups))

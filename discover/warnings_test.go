@@ -21,8 +21,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// TestWarnings decides by structure alone. TestAlteredMessages shows that what has no warning is safe.
-func TestWarnings(t *testing.T) {
+// The structure alone decides. TestAlteredMessages shows that schemes without a warning are safe.
+func TestWarningsFollowTheStructure(t *testing.T) {
 	c := alteredCatalogue(t)
 	fields := []string{"order_id", "status"}
 	const stale = "the timestamp is not signed, so an old message can be sent as a new one"
@@ -102,7 +102,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestWarningsOfWrappings(t *testing.T) {
+func TestWrappingThatLosesTextHasAWarning(t *testing.T) {
 	c := alteredCatalogue(t)
 	for _, w := range wrappings() {
 		whole, hashed := c.composition(t, ".", "timestamp", "body"), c.composition(

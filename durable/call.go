@@ -66,7 +66,7 @@ func (r callResult) context(other context.Context) context.Context {
 	return context.WithoutCancel(r.span.ctx)
 }
 
-// finish ends the span of the call of r. The error of its record comes before its own.
+// finish ends the span of the call of r, with the error of its record, or else with the error of the call.
 func (r callResult) finish(record error) {
 	if r.span == nil {
 		return
@@ -81,11 +81,11 @@ func (r callResult) finish(record error) {
 type effect int
 
 const (
-	noEffect     effect = iota
-	responded           // a timed pause may end
-	noResponse          // breakerThreshold of them in a row begin a timed pause
-	pauseForTime        // begins a timed pause
-	pauseEndless        // begins a pause until Resume
+	noEffect         effect = iota
+	responded               // a timed pause may end
+	noResponse              // breakerThreshold of them in a row begin a timed pause
+	pauseForTime            // begins a timed pause
+	pauseUntilResume        // begins a pause until Resume
 )
 
 // completion returns a result in the form of the scheduler. Only a success without further consequences takes part in a
@@ -186,7 +186,7 @@ func (s *Store) classify(j job, err error) callResult {
 	outcome := paymentsvc.OutcomeOf(err)
 	switch {
 	case s.insufficientFunds(j, failure):
-		r.effect, r.reason = pauseEndless, "the account may have insufficient funds: "+r.Code
+		r.effect, r.reason = pauseUntilResume, "the account may have insufficient funds: "+r.Code
 	case errors.Is(err, paymentsvc.ErrUnauthorized), errors.Is(err, paymentsvc.ErrRateLimited):
 		r.Wait, r.atLeast = max(r.Wait, retryAfter), retryAfter
 		r.effect, r.reason = pauseForTime, "the service rejects the caller: "+r.Code
@@ -199,7 +199,7 @@ func (s *Store) classify(j job, err error) callResult {
 	switch {
 	case outcome == paymentsvc.OutcomeUnknown:
 		r.Kind, r.OrderID = row.OutcomeUnknown, ledger.Identifier(failure.OrderID)
-	case r.effect == pauseEndless:
+	case r.effect == pauseUntilResume:
 		r.Kind, r.Wait = row.CallerRejected, 0
 	case paymentsvc.SafeToRetry(err) && outcome == paymentsvc.OutcomeNotSent:
 		r.Kind = row.NotSent

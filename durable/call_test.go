@@ -157,7 +157,7 @@ func queueAndClaim(t *testing.T, s *Store) job {
 	return claim(t, s, 1, 0, "T")[0]
 }
 
-func TestClassify(t *testing.T) {
+func TestClassifyDecidesResultAndPause(t *testing.T) {
 	s := &Store{c: Config{InsufficientFundsCodes: []string{"DRY"}}.withDefaults()}
 	invalid := &paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest}
 	unknown := func(status int) error { return &paymentsvc.Error{HTTPStatus: status, Err: errors.New("a page")} }
@@ -173,9 +173,9 @@ func TestClassify(t *testing.T) {
 		{"forbidden", refused(403, "E1"), row.CallerRejected, pauseForTime, row.Payout},
 		{"rate limit", refused(429, "E1"), row.CallerRejected, pauseForTime, row.Payout},
 		{"a proxy's 403", unknown(403), row.OutcomeUnknown, pauseForTime, row.Payout},
-		{"a proxy's 402", unknown(402), row.OutcomeUnknown, pauseEndless, row.Payout},
-		{"payment required", refused(402, "E1"), row.CallerRejected, pauseEndless, row.Payout},
-		{"account code", refused(400, "DRY"), row.CallerRejected, pauseEndless, row.Payout},
+		{"a proxy's 402", unknown(402), row.OutcomeUnknown, pauseUntilResume, row.Payout},
+		{"payment required", refused(402, "E1"), row.CallerRejected, pauseUntilResume, row.Payout},
+		{"account code", refused(400, "DRY"), row.CallerRejected, pauseUntilResume, row.Payout},
 		{"a payment's 402", refused(402, "E1"), row.RowRejected, responded, row.Payment},
 		{"not sent", notSent(), row.NotSent, noResponse, row.Payout},
 		{"not sent with a status", &paymentsvc.Error{HTTPStatus: 402, Outcome: paymentsvc.OutcomeNotSent}, row.NotSent,

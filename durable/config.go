@@ -30,7 +30,8 @@ type Service interface {
 
 // Config configures a [Store].
 type Config struct {
-	// Service is required, with a DecodeError. It must not repeat a start automatically; a *paymentsvc.Client never does.
+	// Service is required, with a DecodeError. It must never repeat a start that may have been sent; a
+	// *paymentsvc.Client never does.
 	Service Service
 	// Project identifies the service and the project, such as "pay 1001 2002". It is required and must never change,
 	// because user_data is derived from it. So choose a name of your own, and not the base URL, because an address may
@@ -70,12 +71,12 @@ type Config struct {
 	PerSecond float64
 	// Timeout limits one call, from before the request of its claim. The default is 40 seconds.
 	Timeout time.Duration
-	// Lease is the life of a claim after the death of its process. It must be more than twice Timeout. The default is 2
-	// minutes.
+	// Lease is the shortest time from a claim to its end, if no result is recorded. It must be more than twice Timeout.
+	// The default is 2 minutes.
 	Lease time.Duration
 	// Grace is how long after its last claim a request may still reach the service. During Grace, NotFound is not
-	// trusted. It must be at least Timeout and 2 minutes, because after a network failure of 55 seconds,
-	// the operating system delivered a request 54 seconds late. The default is the same.
+	// trusted. It must be at least the sum of Timeout and 2 minutes, because after a network failure of 55 seconds, the
+	// operating system delivered a request 54 seconds late. The default is this sum.
 	Grace time.Duration
 	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
@@ -211,7 +212,9 @@ func (c Config) check() error {
 	case c.Timeout < 0 || c.Lease <= 2*c.Timeout:
 		return fmt.Errorf("%w: Config.Lease must be more than twice Config.Timeout", ErrInvalid)
 	case c.Grace < c.Timeout+lateRequest:
-		return fmt.Errorf("%w: Config.Grace is %v, want at least Config.Timeout and %v", ErrInvalid, c.Grace, lateRequest)
+		return fmt.Errorf(
+			"%w: Config.Grace is %v, want at least the sum of Config.Timeout and %v", ErrInvalid, c.Grace, lateRequest,
+		)
 	case c.PerSecond < 0 || math.IsNaN(c.PerSecond) || math.IsInf(c.PerSecond, 0):
 		return fmt.Errorf("%w: Config.PerSecond is %v, want a number, 0 or more", ErrInvalid, c.PerSecond)
 	case c.GiveUp < 0 || c.Poll < 0 || c.PendingReview < 0 || c.Drain < 0:

@@ -113,7 +113,7 @@ func anotherHold(err error, generation int64) error {
 }
 
 // Release lets the held payouts that f selects be sent, and returns their number. After an error it returns the number
-// of released ones, and the next Release continues. generation is [Status].Generation from before the comparison with
+// released so far, and the next Release continues. generation is [Status].Generation from before the comparison with
 // the service's list, because the payouts must be compared again after another hold. The error then wraps [ErrChanged],
 // and the remaining payouts stay held. by is required; f.After and f.Limit must not be set.
 func (s *Store) Release(ctx context.Context, by string, generation int64, f Filter) (int, error) {

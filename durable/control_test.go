@@ -540,7 +540,7 @@ func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
 		s := openStore(t, db, Config{MaxConsecutiveRejections: 1})
 		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
 		for _, r := range []callResult{
-			{Result: row.Result{Kind: row.CallerRejected}, effect: pauseEndless, reason: "dry"},
+			{Result: row.Result{Kind: row.CallerRejected}, effect: pauseUntilResume, reason: "dry"},
 			{Result: row.Result{Kind: row.RowRejected, Code: "E1"}, effect: responded},
 			{effect: pauseForTime, reason: "no response"},
 		} {

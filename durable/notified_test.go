@@ -504,7 +504,7 @@ func TestWebhookKeepsUnreadableNotifications(t *testing.T) {
 	assert.Equal(t, http.StatusInternalServerError, deliver(`{"event":"payout.status_changed"}`))
 }
 
-func TestNotificationsOfOrderIDs(t *testing.T) {
+func TestNotificationConnectsOrContradictsAnOrderID(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		told := 0
 		s := openStore(t, db, Config{OnChange: func(context.Context, *sql.Tx, Event) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// breakerThreshold is the number of calls in a row without a response that begins a pause. Otherwise an unavailable
-// service would make all rows unknown, and each would need review.
+// breakerThreshold is the number of calls of payouts in a row without a response in this process that begins a pause.
+// Otherwise an unavailable service would make all rows unknown, and each would need review.
 const breakerThreshold = 3
 
 // Record records the result of a call in a transaction of its own, with all consequences. It makes one attempt.
@@ -109,8 +109,8 @@ func (s *Store) updatePause(
 			err = tx.ProbeAgain(ctx, probe)
 		}
 		return "", err
-	case pauseEndless:
-		begun, err := tx.PauseEndless(ctx, r.reason)
+	case pauseUntilResume:
+		begun, err := tx.PauseUntilResume(ctx, r.reason)
 		if !begun {
 			return "", err
 		}

@@ -131,7 +131,7 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 	assert.Equal(t, 100, n)
 }
 
-func TestRoundsWithOneOrderIDTwice(t *testing.T) {
+func TestOrderIDBelongsToOneRowOnly(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		same := &service{order: func(string) string { return "one" }}
 		s := openStore(t, db, Config{Service: same, Slots: 8})

@@ -80,7 +80,7 @@ func TestRunBatchEndsWithItsContextWithoutAConnection(t *testing.T) {
 }
 
 // Processes, notifications that come before, between and after the outcomes, and faults, all at once.
-func TestRunManyAtOnce(t *testing.T) {
+func TestSeveralRunsCallEachRowOnce(t *testing.T) {
 	const rows = 300
 	each(t, func(t *testing.T, db database) {
 		var changes atomic.Int64

@@ -177,7 +177,7 @@ func testUpgrade(t *testing.T, db database, version int) {
 	assert.Contains(t, get(t, s, "u7").ReviewReason, "1.50", "its order_id is known, with another amount")
 }
 
-func TestMigrateTogether(t *testing.T) {
+func TestMigrateSucceedsInSeveralProcessesAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db database) {
 		var wg sync.WaitGroup
 		for range 4 {
@@ -201,7 +201,7 @@ func TestMigrateTogether(t *testing.T) {
 	require.ErrorContains(t, err, "Config.Service: the client has no DecodeError, so no response proves a rejection")
 	grace := Config{Timeout: time.Minute, Lease: 5 * time.Minute, Grace: 3*time.Minute - 1}
 	require.ErrorContains(t, config(grace).withDefaults().check(),
-		"Config.Grace is 2m59.999999999s, want at least Config.Timeout and 2m0s")
+		"Config.Grace is 2m59.999999999s, want at least the sum of Config.Timeout and 2m0s")
 	grace.Grace = 0
 	assert.Equal(t, 3*time.Minute, config(grace).withDefaults().Grace)
 	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {

@@ -74,7 +74,7 @@ func derived(project string, k Kind, reference string) string {
 // codePattern matches printable error codes. The text of a response could contain anything.
 var codePattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// errorCode returns the code to store of an error. It is the service's code, if that matches codePattern and does not
+// errorCode returns the code to store for an error. It is the service's code, if that matches codePattern and does not
 // contain the destination. Otherwise it is the HTTP status, or "invalid request".
 func errorCode(err error, destination string) string {
 	text := "invalid request"

@@ -37,10 +37,12 @@ const (
 	StateUnknown State = "unknown"
 	// StatePending is at the service, under an order_id. A notification ends it, or a poll with [Config].FinalState.
 	StatePending State = "pending"
-	// StateSucceeded and StateFailed are final, by a notification or an operator.
+	// StateSucceeded and StateFailed are final, by a notification, by a poll with [Config].FinalState, or by an
+	// operator.
 	StateSucceeded State = "succeeded"
 	StateFailed    State = "failed"
-	// StateRejected is final, by a response of the service. An operator may send a rejected payout again.
+	// StateRejected is final: the service rejected the row, the request was invalid, or the payer left before the
+	// service had the payment. An operator may send a rejected payout again.
 	StateRejected State = "rejected"
 )
 
@@ -129,7 +131,8 @@ type Row struct {
 	MayHaveStarted bool
 	// Held reports that the payout waits for [Store.Release].
 	Held bool
-	// ErrorCode is the service's last error code, "" without one.
+	// ErrorCode is the last error code: the service's, or else the HTTP status, "invalid request" or "not reached". It
+	// is "" without an error.
 	ErrorCode string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string

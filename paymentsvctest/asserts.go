@@ -180,8 +180,8 @@ func (s *Server) AssertDelivered(t testing.TB) {
 	}
 }
 
-// AssertForgeriesRefused fails the test if the receiver accepted a forged, unsigned or altered notification with a
-// 2xx. It also fails without such a notification, see [Forged].
+// AssertForgeriesRefused fails the test if the receiver did not reject a forged, unsigned or altered notification, see
+// [Delivery.Rejected]. It also fails without such a notification, see [Forged].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
 	assertComplete(t, s, &s.deliveries)
@@ -190,10 +190,20 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 		t.Errorf("paymentsvctest: there was no forged notification to reject")
 	}
 	for _, d := range forgeries {
-		if d.Accepted() {
-			t.Errorf("paymentsvctest: a forged notification was accepted: %s", d)
+		if !d.Rejected() {
+			t.Errorf("paymentsvctest: a forged notification was not rejected: %s", d)
 		}
 	}
+}
+
+// Rejected reports whether the receiver responded with a 4xx other than 404, 405, 408 and 429. A wrong path, a
+// redirect, a rate limit or a crash is not a rejection, because the receiver may not have checked the signature.
+func (d Delivery) Rejected() bool {
+	switch d.HTTPStatus {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return d.HTTPStatus/100 == 4
 }
 
 // summary lists the orders and rejections in the output of a failed test.

@@ -81,6 +81,7 @@ type books struct {
 	numbers  map[paymentsvc.StatusName]Numbers
 	orders   []*order
 	last     int // the highest number of an order
+	idSpace  int64
 	byID     map[string]*order
 	started  map[string][]*order // by user_data
 	accounts map[int64]*account
@@ -90,6 +91,7 @@ func newBooks(c *Config) *books {
 	b := &books{
 		numbers:  c.Numbers,
 		last:     c.LastOrder,
+		idSpace:  c.IDSpace,
 		byID:     map[string]*order{},
 		started:  map[string][]*order{},
 		accounts: map[int64]*account{},
@@ -130,7 +132,7 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 		return first, nil
 	}
 	o.Number = b.last + 1
-	o.OrderID = orderID(o.Number)
+	o.OrderID = b.orderID(o.Number)
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
 	switch {
 	case err != nil:
@@ -144,7 +146,7 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 
 func (b *books) seed(o Order) (*order, error) {
 	o.Number = b.last + 1
-	o.OrderID, o.Status = cmp.Or(o.OrderID, orderID(o.Number)), cmp.Or(o.Status, paymentsvc.StatusPending)
+	o.OrderID, o.Status = cmp.Or(o.OrderID, b.orderID(o.Number)), cmp.Or(o.Status, paymentsvc.StatusPending)
 	var known bool
 	o.Numbers, known = b.numbers[o.Status]
 	account := b.accounts[o.ProjectID]
@@ -172,7 +174,11 @@ func (b *books) seed(o Order) (*order, error) {
 	return b.enter(entry), nil
 }
 
-func orderID(number int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", number) }
+// orderID returns an order_id of digits in the form of a UUID, so that a search for card numbers skips it.
+func (b *books) orderID(number int) string {
+	const low = 10_000
+	return fmt.Sprintf("%08d-%04d-4000-8000-%012d", b.idSpace/low, b.idSpace%low, number)
+}
 
 // enter adds an order that its account already counts.
 func (b *books) enter(o order) *order {
@@ -226,21 +232,24 @@ func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, er
 	return o, b.change(o, &after)
 }
 
-var errRefund = errors.New(
-	"a refund is for a payment, form or invoice in SUCCESS, more than 0, and no more than what is left of it")
-
 // refund refunds a part of an order, if the refund is in SUCCESS.
 func (b *books) refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (*order, error) {
 	o := b.byID[orderID]
 	if o == nil {
 		return nil, errNoOrder
 	}
-	refunded := o.refunded.plus(moneyOf(amount))
-	left := moneyOf(o.Amount).minus(refunded)
-	if o.payout() || o.Status != paymentsvc.StatusSuccess || amount.Sign() <= 0 || left.sign() < 0 {
-		return nil, errRefund
-	}
-	if _, ok := b.numbers[status]; !ok {
+	refunded, left := o.refunded.plus(moneyOf(amount)), moneyOf(o.Amount).minus(o.refunded)
+	_, known := b.numbers[status]
+	switch {
+	case o.payout():
+		return nil, errors.New("a payout has no refund")
+	case o.Status != paymentsvc.StatusSuccess:
+		return nil, fmt.Errorf("the order is %s, and a refund needs SUCCESS", o.Status)
+	case amount.Sign() <= 0:
+		return nil, errors.New("the amount is not more than 0")
+	case left.minus(moneyOf(amount)).sign() < 0:
+		return nil, fmt.Errorf("%s is more than the unrefunded %s", amount, left.rat().FloatString(left.scale))
+	case !known:
 		return nil, errNoNumbers
 	}
 	if status != paymentsvc.StatusSuccess {
@@ -309,14 +318,6 @@ func (o *order) weight() (balance, pending money) {
 		pending = amount
 	}
 	return balance, pending
-}
-
-func copies(list []*order) []Order {
-	orders := make([]Order, 0, len(list))
-	for _, o := range list {
-		orders = append(orders, o.Order)
-	}
-	return orders
 }
 
 // money is an exact amount, never changed once it is made. The zero value is 0.

@@ -222,15 +222,16 @@ func (s *Server) SignedNotification(r *http.Request, body []byte) (signed, old b
 
 // checkAge rejects a timestamp outside Config.Tolerance.
 func (s *Server) checkAge(at time.Time) *rejection {
-	earlier, later := at, time.Unix(s.cfg.Now().Unix(), 0)
+	now := time.Unix(s.cfg.Now().Unix(), 0).UTC()
+	earlier, later, direction := at, now, "behind"
 	if later.Before(earlier) {
-		earlier, later = later, earlier
+		earlier, later, direction = later, earlier, "ahead of"
 	}
 	if s.cfg.Tolerance == 0 || later.Sub(earlier) <= s.cfg.Tolerance {
 		return nil
 	}
-	message := fmt.Sprintf("the timestamp is %s from the clock, tolerance %s", timestamp.Distance(earlier, later),
-		s.cfg.Tolerance)
+	message := fmt.Sprintf("the timestamp is %s %s the server's clock, which is at %s; tolerance %s",
+		timestamp.Distance(earlier, later), direction, now.Format(time.RFC3339), s.cfg.Tolerance)
 	return &rejection{ProblemTimestamp, message, &SignatureFault{Reason: message}}
 }
 

@@ -263,9 +263,9 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 		{0, now().AddDate(1000, 0, 0), ""},
 		{5 * time.Minute, now().Add(5 * time.Minute), ""},
 		{5 * time.Minute, now().Add(-5 * time.Minute), ""},
-		{5 * time.Minute, now().Add(301 * time.Second), "5m1s"},
-		{5 * time.Minute, now().Add(-301 * time.Second), "5m1s"},
-		{5 * time.Minute, now().AddDate(1000, 0, 0), "more than 292 years"},
+		{5 * time.Minute, now().Add(301 * time.Second), "5m1s behind"},
+		{5 * time.Minute, now().Add(-301 * time.Second), "5m1s ahead of"},
+		{5 * time.Minute, now().AddDate(1000, 0, 0), "more than 292 years behind"},
 	} {
 		t.Run(fmt.Sprint(test.tolerance, test.clock), func(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
@@ -280,7 +280,8 @@ func TestToleranceIsExactToTheSecond(t *testing.T) {
 			assert.Equal(t, 401, status)
 			require.Len(t, srv.SignatureFaults(), 1)
 			assert.Equal(t,
-				"get_balance, request 1: the timestamp is "+test.distance+" from the clock, tolerance 5m0s",
+				"get_balance, request 1: the timestamp is "+test.distance+" the server's clock, which is at "+
+					test.clock.UTC().Format(time.RFC3339)+"; tolerance 5m0s",
 				srv.SignatureFaults()[0].String())
 		})
 	}
@@ -446,6 +447,8 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 		{"no encoding", func(c *paymentsvctest.Config) { c.Scheme.Encoding = nil }, "Scheme.Encoding: not set"},
 		{"a base path without a slash", func(c *paymentsvctest.Config) { c.BasePath = "v1" }, "BasePath"},
 		{"a base path with a query", func(c *paymentsvctest.Config) { c.BasePath = "/v1?x" }, "BasePath"},
+		{"a long id space", func(c *paymentsvctest.Config) { c.IDSpace = 1_000_000_000_000 }, "IDSpace: not a number"},
+		{"a negative id space", func(c *paymentsvctest.Config) { c.IDSpace = -1 }, "IDSpace: not a number"},
 		{"a negative tolerance", func(c *paymentsvctest.Config) { c.Tolerance = -1 }, "Tolerance: negative"},
 		{"negative attempts", func(c *paymentsvctest.Config) { c.NotifyAttempts = -1 }, "NotifyAttempts: negative"},
 		{"an unknown behaviour", func(c *paymentsvctest.Config) { c.Repeated = 3 }, "Repeated"},

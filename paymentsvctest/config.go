@@ -33,8 +33,8 @@ type Config struct {
 	// Tolerance is how far the timestamp of a request may be from Now, in both directions. 0, the default, accepts
 	// every age, because the document specifies no tolerance.
 	Tolerance time.Duration
-	// Numbers are the status and status_code of each status name, which the document does not show. The defaults are
-	// this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
+	// Numbers has the status and status_code of each status name, because the document does not specify them. The
+	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
 	// ErrorCode and ErrorMessage name the fields of an error's code and message, which the document does not
 	// show; a dot leads into an object, as in "error.code". "" means "error_code" and "error_message", this
@@ -58,6 +58,9 @@ type Config struct {
 	Script func(Order) []paymentsvc.StatusName
 	// LastOrder is the number before the first order. Set it to continue the ids of another server.
 	LastOrder int
+	// IDSpace is the first 12 digits of each order_id, as a number; 0 means zeros. Servers with different values have
+	// different ids.
+	IDSpace int64
 	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
 	// invoice/{order_id}. The default is "https://pay.example/", a reserved name.
 	Pages string
@@ -173,6 +176,8 @@ func (c *Config) complete() error {
 		return invalid("BasePath", "not a path that begins with a slash")
 	case c.Tolerance < 0:
 		return invalid("Tolerance", "negative")
+	case c.IDSpace < 0 || c.IDSpace >= 1_000_000_000_000:
+		return invalid("IDSpace", "not a number of at most 12 digits")
 	case c.LastOrder < 0:
 		return invalid("LastOrder", "negative")
 	case c.NotifyAttempts < 0:

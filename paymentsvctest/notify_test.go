@@ -406,10 +406,10 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 		want       string
 	}{
 		{"x", "1", paymentsvc.StatusSuccess, "no such order"},
-		{payoutID, "1", paymentsvc.StatusSuccess, "a refund is for"},
-		{paymentID, "0", paymentsvc.StatusSuccess, "a refund is for"},
-		{paymentID, "-1", paymentsvc.StatusSuccess, "a refund is for"},
-		{paymentID, "10.51", paymentsvc.StatusSuccess, "a refund is for"},
+		{payoutID, "1", paymentsvc.StatusSuccess, "a payout has no refund"},
+		{paymentID, "0", paymentsvc.StatusSuccess, "the amount is not more than 0"},
+		{paymentID, "-1", paymentsvc.StatusSuccess, "the amount is not more than 0"},
+		{paymentID, "10.51", paymentsvc.StatusSuccess, "10.51 is more than the unrefunded 10.50"},
 		{paymentID, "1", "HELD", "Config.Numbers"},
 	} {
 		_, err = srv.Refund(refund.id, amount(refund.amount), refund.status)
@@ -422,7 +422,7 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	require.NoError(t, err)
 	balance("989.501", "989.501")
 	_, err = srv.Refund(paymentID, amount("0.002"), paymentsvc.StatusSuccess)
-	require.Error(t, err, "more than is left")
+	require.ErrorContains(t, err, "0.002 is more than the unrefunded 0.001")
 	_, err = srv.Refund(paymentID, amount("0.001"), paymentsvc.StatusSuccess)
 	require.NoError(t, err)
 	balance("989.500", "989.500")

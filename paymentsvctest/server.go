@@ -345,3 +345,11 @@ func (s *Server) Balance(projectID int64) (paymentsvc.Balance, error) {
 	payout, expected, err := account.balances()
 	return paymentsvc.Balance{PayoutBalance: payout, ExpectedBalance: expected, Currency: account.Currency}, err
 }
+
+func copies(list []*order) []Order {
+	orders := make([]Order, 0, len(list))
+	for _, o := range list {
+		orders = append(orders, o.Order)
+	}
+	return orders
+}

@@ -134,11 +134,11 @@ func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
 	_, err = wrong.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
 	var rejected *paymentsvc.ServiceError
 	require.ErrorAs(t, err, &rejected)
-	require.Contains(t, rejected.Message, "signed with Project.OldSecret")
+	require.Contains(t, rejected.Message, "signed with the old secret")
 	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "nobody"})
 	require.Error(t, err)
 	require.Equal(t, []string{resp.OrderID}, started)
-	require.Equal(t, []string{"/base/v1/init_payment/card", "signed with Project.OldSecret", "no such order"}, verdicts)
+	require.Equal(t, []string{"/base/v1/init_payment/card", "signed with the old secret", "no such order"}, verdicts)
 }
 
 func TestFaultsApplyToMatchingRequests(t *testing.T) {
@@ -182,6 +182,12 @@ func TestSeededOrdersCountAndContinueTheNumbers(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Repeated, c.LastOrder = paymentsvctest.SameOrder, 7
 	}))
+	other := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.IDSpace = 123_456_789_012 }))
+	mine, err := other.Seed(paymentsvctest.Order{
+		Kind: paymentsvctest.KindPayment, ProjectID: project, Amount: amount("5.00"),
+	})
+	require.NoError(t, err)
+	require.Equal(t, "12345678-9012-4000-8000-000000000001", mine.OrderID)
 	client := newClient(t, srv)
 	require.Equal(t, 7, srv.LastOrder())
 	seeded := paymentsvctest.Order{

@@ -112,7 +112,7 @@ func newExplainers(c *Config) map[int64]*discover.Explainer {
 			}
 		}
 		if p.OldSecret != "" {
-			others["Project.OldSecret"] = p.OldSecret
+			others["the old secret"] = p.OldSecret
 		}
 		explainers[p.ID] = &discover.Explainer{Scheme: c.Scheme, Text: c.SchemeText, Secret: p.Secret, Others: others}
 	}

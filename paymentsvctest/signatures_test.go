@@ -37,7 +37,7 @@ func signWrongly(
 	assert.Equal(t, http.StatusUnauthorized, status)
 }
 
-func TestSignatureFaultReasons(t *testing.T) {
+func TestSignatureFaultNamesTheMistake(t *testing.T) {
 	const text = `hex(method '\n' path '\n' timestamp '\n' body)` // of scheme()
 	mine := scheme()
 	sorted := func(m *paymentsvc.Message) {
@@ -57,7 +57,7 @@ func TestSignatureFaultReasons(t *testing.T) {
 			"base64", secret, paymentsvc.Scheme{Canonical: mine.Canonical, Encoding: base64.StdEncoding}, nil, "",
 			"signed in base64", -1,
 		},
-		{"the old secret", oldSecret, mine, nil, "", "signed with Project.OldSecret", -1},
+		{"the old secret", oldSecret, mine, nil, "", "signed with the old secret", -1},
 		{
 			"another project's", "the secret of project 43", mine, nil, text,
 			"signed with the secret of project 43, want " + text, -1,
@@ -191,21 +191,25 @@ func TestAssertMessages(t *testing.T) {
 	signWrongly(t, srv, oldSecret, scheme(), nil)
 	srv.AssertAllSigned(test)
 	assert.Equal(t, `paymentsvctest: 1 requests have a wrong signature
-  init_payout, request 1: signed with Project.OldSecret`, test.errors[1])
+  init_payout, request 1: signed with the old secret`, test.errors[1])
 	srv.AssertNoneRejected(test)
 	assert.Equal(t, `paymentsvctest: 1 requests were rejected
   init_payout, request 1, user_data "payout-1": signature: the signature is not that of this request`, test.errors[2])
 
 	n, err := srv.Compose(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 	require.NoError(t, err)
-	accepting := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	srv.SetReceiver(paymentsvctest.ToHandler(accepting, "/"))
+	srv.SetReceiver(paymentsvctest.ToHandler(http.NotFoundHandler(), "/"))
 	srv.Send(t.Context(), n, paymentsvctest.Forged())
 	srv.AssertForgeriesRefused(test)
 	require.Len(t, test.errors, 4)
-	assert.Equal(t, `paymentsvctest: a forged notification was accepted: forged payment.status_changed `+
-		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 200`,
+	assert.Equal(t, `paymentsvctest: a forged notification was not rejected: forged payment.status_changed `+
+		`00000000-0000-4000-8000-000000000001 10.50 for user_data "order-1", FAILURE (forged): HTTP 404`,
 		test.errors[3])
+	for status, want := range map[int]bool{
+		200: false, 302: false, 404: false, 405: false, 408: false, 429: false, 500: false, 400: true, 401: true, 403: true,
+	} {
+		require.Equal(t, want, paymentsvctest.Delivery{HTTPStatus: status}.Rejected(), status)
+	}
 	n.StatusDescription = paymentsvc.StatusFailure
 	forged := srv.Send(t.Context(), n, paymentsvctest.Forged())
 	assert.Equal(t, paymentsvc.StatusSuccess, forged[0].Notification.StatusDescription,

@@ -53,7 +53,7 @@ type (
 	}
 )
 
-// report prints results and the next steps. Its error is the exit code.
+// report prints results and the next steps. Its error has the exit code.
 func (d *discovery) report(ctx context.Context, results []found) error {
 	for _, f := range results {
 		d.printResult(f)

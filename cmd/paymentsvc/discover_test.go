@@ -112,7 +112,7 @@ func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
 	require.Nil(t, d.samples[0].Message.URL, "or a part of the address would be empty text")
 }
 
-func TestDiscoverOfOneKindEach(t *testing.T) {
+func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	c := newDiscover(t, map[string]string{
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
 		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
@@ -196,7 +196,7 @@ func TestDiscoverFindsNothing(t *testing.T) {
 	require.Equal(t, cli.ExitInterrupt, cli.Main(ctx, c.env(io.Discard), program(), []string{"discover", "bad"}))
 }
 
-func TestDiscoverErrors(t *testing.T) {
+func TestDiscoverRejectsInvalidFilesAndFlags(t *testing.T) {
 	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: " +
 		"abababababababababababababababababababababababababababababababab\n\n{}"
 	c := newDiscover(t, map[string]string{

@@ -132,7 +132,7 @@ func TestListenForwardsNoForgery(t *testing.T) {
 	}
 }
 
-func TestListenWithoutForward(t *testing.T) {
+func TestListenAnswersItselfWithoutForward(t *testing.T) {
 	d := newDesk(t)
 	d.write("taken", "")
 	for _, test := range []struct {

@@ -278,7 +278,7 @@ func TestCompletionPrintsAScriptForEachShell(t *testing.T) {
 	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
 }
 
-func TestCompletionInShells(t *testing.T) {
+func TestCompletionWorksInEachShell(t *testing.T) {
 	for shell, line := range map[string][]string{
 		"bash": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; _paymentsvc paymentsvc; echo "${COMPREPLY[*]}"`},
 		"zsh": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; emulate -R sh -c ` +
@@ -346,7 +346,7 @@ func TestVersionNamesItsCommit(t *testing.T) {
 	assert.Equal(t, "unknown", commitOf(&debug.BuildInfo{}))
 }
 
-func TestVersionAndSettings(t *testing.T) {
+func TestVersionAndSettingsPrintEachValue(t *testing.T) {
 	d := newDesk(t)
 	assert.Zero(t, d.run("version", "-json"))
 	assert.Equal(t, paymentsvc.InterfaceVersion, d.object("version")["interface"])

@@ -351,6 +351,7 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	client := http.Client{Timeout: 5 * time.Second, Transport: newTransport(trust)}
+	last := "none" // why the last attempt failed
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, health, nil)
 		if err != nil {
@@ -369,9 +370,13 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 				return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(
 					"the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())}
 			}
+			last = fmt.Sprintf("HTTP %d, which is not that of a ready mock server", resp.StatusCode)
+		} else if ctx.Err() == nil {
+			last = reason(err)
 		}
 		select {
 		case <-ctx.Done():
+			c.Note("the last attempt: %s", last)
 			return cli.Ended(ctx)
 		case <-time.After(50 * time.Millisecond):
 		}

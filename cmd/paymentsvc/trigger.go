@@ -66,7 +66,7 @@ type delivery struct {
 	message    *paymentsvc.Message
 	keys       []cli.Key // hidden in all output; the first one signs
 	what       string    // a few words for the output
-	signed     bool      // unchanged, with -as-sent
+	asSent     bool      // keeps the old timestamp and signature
 	fault      fault
 	faultValue string // "5m" of "late 5m"
 	times      int
@@ -99,7 +99,7 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 
 // newDelivery returns the message of the flags. Only -as-sent keeps a signature.
 func newDelivery(c *cli.Call) (*delivery, error) {
-	d := &delivery{times: 1, cut: -1, signed: c.Bool("as-sent")}
+	d := &delivery{times: 1, cut: -1, asSent: c.Bool("as-sent")}
 	name, value, _ := strings.Cut(c.Text("fault"), " ")
 	if i := slices.Index(faultNames(), name); i >= 0 {
 		d.fault, d.faultValue = faults[i], value
@@ -112,9 +112,9 @@ func newDelivery(c *cli.Call) (*delivery, error) {
 		return nil, cli.Usagef("want one of EVENT, -body and -replay")
 	case extra >= 0 && !event:
 		return nil, cli.Usagef("-%s: goes with an EVENT only", fields[extra])
-	case d.signed && !replay:
+	case d.asSent && !replay:
 		return nil, cli.Usagef("-as-sent: goes with -replay only")
-	case d.signed && d.fault.signs:
+	case d.asSent && d.fault.signs:
 		return nil, cli.Usagef("-fault: %s needs a new signature, and -as-sent keeps the old one", d.fault.name)
 	}
 	m, err := d.source(c)
@@ -123,7 +123,7 @@ func newDelivery(c *cli.Call) (*delivery, error) {
 	}
 	d.message = newMessage(paymentsvc.KindNotification, http.MethodPost, c.Address("to"), c.Now().Unix(), m.Body)
 	for name, values := range m.Header {
-		if d.signed || name != "Timestamp" && name != "Signature" {
+		if d.asSent || name != "Timestamp" && name != "Signature" {
 			d.message.Header[name] = values
 		}
 	}
@@ -135,7 +135,7 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	switch file := c.Text("replay"); {
 	case file != "":
 		d.what = file + " with a new timestamp and signature"
-		if d.signed {
+		if d.asSent {
 			d.what = file + " as it was sent"
 		}
 		m, err = readCapture(c, file, capture.Options{})
@@ -156,9 +156,9 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 
 // fault is a deliberate fault of a delivery, in the words of [paymentsvctest.ParseNotificationFault].
 type fault struct {
-	name     string
-	accepted string // describes the bad message in the output; "" for a genuine message
-	signs    bool   // needs a new signature
+	name  string
+	bad   string // describes the bad message in the output; "" for a genuine message
+	signs bool   // needs a new signature
 }
 
 var faults = []fault{
@@ -193,7 +193,7 @@ func isFault(text string) error {
 
 // prepare applies the fault and signs.
 func (d *delivery) prepare(c *cli.Call) error {
-	if d.fault.accepted != "" {
+	if d.fault.bad != "" {
 		d.what = d.fault.name + " on purpose"
 	}
 	number, err := strconv.Atoi(d.faultValue)
@@ -212,11 +212,11 @@ func (d *delivery) prepare(c *cli.Call) error {
 		}
 	}
 	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
-	if d.signed && !hasKeys {
+	if d.asSent && !hasKeys {
 		return nil // without a key, the response needs no masking
 	}
 	d.keys, err = c.Keys()
-	if err != nil || d.signed {
+	if err != nil || d.asSent {
 		return err
 	}
 	return d.sign()
@@ -281,7 +281,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
 
-// send sends the message once, prints the result, and returns the exit code.
+// send sends the message once and prints the result. It returns an error if the receiver did not behave as expected.
 func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	body := io.Reader(bytes.NewReader(d.message.Body))
 	if d.cut >= 0 {
@@ -320,7 +320,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	if !result.OK {
 		return cli.No()
 	}
-	if d.fault.accepted != "" && result.Status > 0 {
+	if d.fault.bad != "" && result.Status > 0 {
 		c.Note("a receiver that rejects everything does so too: see that it accepts a genuine message")
 	}
 	return nil
@@ -348,23 +348,13 @@ func (d *delivery) judge(s *sent) {
 	switch {
 	case s.Status == 0:
 		s.OK, s.Result = true, "no answer, as it should be"
-	case d.fault.accepted == "":
+	case d.fault.bad == "":
 		s.OK, s.Result = accepted(s.Status), fmt.Sprintf("%s in %dms", answer, s.Millis)
 	case accepted(s.Status):
-		s.Result = answer + ": the receiver accepted " + d.fault.accepted
-	case rejects(s.Status):
+		s.Result = answer + ": the receiver accepted " + d.fault.bad
+	case paymentsvctest.Delivery{HTTPStatus: s.Status}.Rejected():
 		s.OK, s.Result = true, answer+": rejected, as it should be"
 	default:
 		s.Result = answer + ": no proof that the receiver has checked it"
 	}
-}
-
-// rejects reports whether a status can be the receiver's rejection. A wrong path, a redirect, a rate limit or a crash
-// is not a rejection.
-func rejects(status int) bool {
-	switch status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return false
-	}
-	return status/100 == 4
 }

@@ -13,7 +13,7 @@ import (
 const testBody = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
 	`"status_code":20,"amount":10.50}`
 
-func TestVerify(t *testing.T) {
+func TestVerifyNamesTheReason(t *testing.T) {
 	good, long := signed(t, testBody, "1700000000"), strings.Repeat("x", 50)
 	for _, test := range []struct {
 		name, message, args string

@@ -130,7 +130,7 @@ func find(list []choice, kind durable.DecisionKind) (choice, bool) {
 	return list[i], true
 }
 
-// control pauses and resumes, and holds payouts.
+// control begins or ends a pause or a hold.
 func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 	ctx, name, reason := r.Context(), by(r), strings.TrimSpace(r.PostFormValue("reason"))
 	do := r.PostFormValue("do")
@@ -143,7 +143,7 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 		return rejection("Enter a reason for the other operators.")
 	case do == "pause" && status.Paused && status.Until.IsZero(), do == "hold" && status.Hold:
 		return rejection("The pause or the hold exists already, and keeps its reason.")
-	case (do == "resume" || do == "end-hold") && r.PostFormValue("seen") != control(status):
+	case (do == "resume" || do == "end-hold") && r.PostFormValue("seen") != controlHash(status):
 		return errHoldChanged
 	case do == "end-hold" && r.PostFormValue("sure") != "yes":
 		return rejection("Confirm first that all payouts since the backup are imported or queued again.")
@@ -174,9 +174,9 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 const errHoldChanged = rejection("The pause or the hold has changed meanwhile, so it was not ended. " +
 	"Look at its reason first.")
 
-// control returns a hash that differs between two holds and between two pauses. So the form of an earlier pause or hold
-// cannot end a later pause or hold.
-func control(s durable.Status) string {
+// controlHash returns a hash that differs between two holds and between two pauses. So the form of an earlier pause or
+// hold cannot end a later pause or hold.
+func controlHash(s durable.Status) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", s.Generation, s.By, s.Reason))
 	return hex.EncodeToString(sum[:])
 }

@@ -81,7 +81,7 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 type fileView struct {
 	durable.Batch
 	// Newest reports that the file may have more payouts than Total. The newest are counted, because they are called
-	// last. Review and Held are then 1 for any number.
+	// last. Review and Held are then 1 for one or more.
 	Newest                      bool
 	Total, Called, Review, Held int64
 }

@@ -18,7 +18,7 @@ import (
 // functions returns the functions of the templates.
 func (p *page) functions() template.FuncMap {
 	return template.FuncMap{
-		"utc": utc, "count": count, "age": age, "since": since, "control": control,
+		"utc": utc, "count": count, "age": age, "since": since, "control": controlHash,
 		"mask": mask, "plain": plain, "body": body,
 		"rowsOf": func(status *durable.Status, rows []durable.Row, selectable bool) table {
 			return table{status, rows, selectable}

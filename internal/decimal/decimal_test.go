@@ -101,7 +101,7 @@ func TestParseKeepsACopyOfBytes(t *testing.T) {
 	}
 }
 
-func TestMinor(t *testing.T) {
+func TestMinorIsExactOrAnError(t *testing.T) {
 	for _, tt := range []struct {
 		in    string
 		scale uint8
@@ -128,7 +128,7 @@ func TestMinor(t *testing.T) {
 	}
 }
 
-func TestFromMinor(t *testing.T) {
+func TestFromMinorIsTheInverseOfMinor(t *testing.T) {
 	for _, tt := range []struct {
 		units int64
 		scale uint8
@@ -147,7 +147,7 @@ func TestFromMinor(t *testing.T) {
 	}
 }
 
-func TestSignAndCmp(t *testing.T) {
+func TestCmpAndSignCompareByValue(t *testing.T) {
 	// In ascending order; numbers between semicolons are equal.
 	ascending := strings.Split("-100 -100.00; -99.99; -10; -9; -1.1; -1.05 -1.050; -1 -1.0; -0.1; -0.01; 0 0.0 0.00; "+
 		"0.01; 0.09; 0.1 0.10; 0.11; 1 1.00; 1.05; 1.1; 9; 10 10.0; 99.99; 100; "+strings.Repeat("9", 64), "; ")
@@ -164,7 +164,7 @@ func TestSignAndCmp(t *testing.T) {
 	}
 }
 
-func TestRound(t *testing.T) {
+func TestRoundRoundsHalfAwayFromZero(t *testing.T) {
 	nines := strings.Repeat("9", decimal.MaxDigits)
 	for _, tt := range []struct {
 		in    string
@@ -192,7 +192,7 @@ func TestRound(t *testing.T) {
 }
 
 // The bits are those of the BSON corpus of MongoDB's specification.
-func TestFrom128(t *testing.T) {
+func TestFrom128ReadsEachFormOfADecimal128(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		high, low uint64

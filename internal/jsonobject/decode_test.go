@@ -175,7 +175,7 @@ func TestDecodeRejects(t *testing.T) {
 	}
 }
 
-func TestDecodeLenient(t *testing.T) {
+func TestDecodeLenientIgnoresOtherLetterCasesAndListsDuplicates(t *testing.T) {
 	least := answer{orderID: "o", status: 1}
 	for _, tt := range []struct {
 		name, data string
@@ -274,7 +274,7 @@ func TestDecodeRequiresOneOfEither(t *testing.T) {
 	}
 }
 
-func TestValue(t *testing.T) {
+func TestValueReturnsTheFirstNonEmptyMember(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"id":"a"}`:                  `"a"`,
 		"\ufeff" + ` { "id" : 17 }`:   `17`,

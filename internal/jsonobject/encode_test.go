@@ -228,7 +228,7 @@ func TestEncodeOpenReturnsACopy(t *testing.T) {
 	require.Equal(t, `{"a":1}`, string(got))
 }
 
-func TestDecodeOpen(t *testing.T) {
+func TestDecodeOpenMakesAMapOnlyIfItKeepsTheBytes(t *testing.T) {
 	raw := func(s string) any { return json.RawMessage(s) }
 	for _, tt := range []struct {
 		data string
@@ -264,7 +264,7 @@ func TestDecodeOpenKeepsACopy(t *testing.T) {
 	require.Equal(t, want, string(kept))
 }
 
-func TestIsNil(t *testing.T) {
+func TestIsNilFindsTypedNils(t *testing.T) {
 	for _, v := range []any{
 		nil, (*card)(nil), map[string]any(nil), []int(nil), json.RawMessage(nil), (func())(nil), (chan int)(nil),
 		error(nil), io.Reader((*bytes.Buffer)(nil)),

@@ -12,7 +12,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-func TestMentions(t *testing.T) {
+func TestMentionsFindsANameAtAnyDepthAndInStrings(t *testing.T) {
 	quoted := func(text string) string {
 		data, err := json.Marshal(text)
 		require.NoError(t, err)
@@ -214,7 +214,7 @@ func isEmpty(value any) bool {
 	return value == nil || value == false || value == 0.0 || value == "" || value == "0"
 }
 
-func TestTexts(t *testing.T) {
+func TestTextsListsEachValueWithItsPath(t *testing.T) {
 	for data, want := range map[string][]string{
 		`{"b":"x","a":1.50}`:                        {` "a"="1.50"`, ` "b"="x"`},
 		`{ "a" : [ "x" , { "b" : true } , 7 ] }`:    {` "a" 0="x"`, ` "a" 1 "b"="true"`, ` "a" 2="7"`},

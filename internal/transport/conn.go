@@ -14,8 +14,8 @@ import (
 const (
 	// idleConnections is the limit per host, so that as many concurrent callers reuse their connections.
 	idleConnections = 100
-	// idleTimeout is below the 5 seconds of Apache and Node. A start is unknown if the server closes the connection
-	// first.
+	// idleTimeout is below the 5 seconds of Apache and Node. If the server closed an idle connection first, a start
+	// sent on it would have an unknown outcome.
 	idleTimeout = 4 * time.Second
 )
 
@@ -64,8 +64,8 @@ type conn struct {
 	closing  bool // Close was called during an attempt
 }
 
-// Close ends reads and writes. The socket closes after the attempts in progress, because net/http closes connections
-// after complete and after incomplete responses.
+// Close ends reads and writes. The socket closes after the attempts in progress, because only their end shows whether
+// the response was complete, and net/http also closes after complete responses.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

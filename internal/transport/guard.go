@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// guard counts the deliveries of one attempt by its trace. Only a foreign transport can deliver twice, see
-// [Client.deliversOnce]. The lock of [attemptTrace] protects it.
+// guard counts how often an attempt delivers its request, from the hooks of its trace. Only a foreign transport can
+// deliver twice, see [Client.deliversOnce]. The lock of [attemptTrace] protects it.
 type guard struct {
 	// The request. The signature is "" without a Signature header.
 	url                     url.URL

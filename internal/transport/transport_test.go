@@ -32,7 +32,7 @@ func TestTraceEndsTheAttemptBeforeTheProof(t *testing.T) {
 	assert.False(t, trace.notSent())
 }
 
-func TestUnquoted(t *testing.T) {
+func TestUnquotedHidesQuotedText(t *testing.T) {
 	for text, want := range map[string]string{
 		`malformed HTTP response "4111 1111"`:  `malformed HTTP response "…"`,
 		`got ["41" "11"] here`:                 `got ["…" "…"] here`,

@@ -14,12 +14,12 @@ import (
 // Itself is the name of durable as the author of a pause or a hold.
 const Itself = "durable"
 
-const endlessPause = `UPDATE durable_control
+const pauseUntilResume = `UPDATE durable_control
 	SET paused = 1, pause_until = 0, probe = '', paused_by = $1, pause_reason = $2`
 
 // Pause stops all claims of all processes until Resume.
 func (l *Ledger) Pause(ctx context.Context, by, reason string) error {
-	_, err := l.write(ctx, endlessPause, Storable(by), Storable(reason))
+	_, err := l.write(ctx, pauseUntilResume, Storable(by), Storable(reason))
 	return err
 }
 
@@ -204,14 +204,15 @@ func (tx *Tx) ProbeAgain(ctx context.Context, probe string) error {
 	return err
 }
 
-// PauseEndless pauses until Resume. It reports false if an endless pause lasts already.
-func (tx *Tx) PauseEndless(ctx context.Context, reason string) (bool, error) {
-	n, err := tx.l.exec(ctx, tx, endlessPause+` WHERE paused = 0`, Itself, Storable(reason))
+// PauseUntilResume pauses until Resume. It reports false if such a pause lasts already.
+func (tx *Tx) PauseUntilResume(ctx context.Context, reason string) (bool, error) {
+	n, err := tx.l.exec(ctx, tx, pauseUntilResume+` WHERE paused = 0`, Itself, Storable(reason))
 	return n > 0, err
 }
 
 // PauseTimed pauses for twice as long as the last timed pause: 1 to 60 seconds, and at least atLeast milliseconds. It
-// returns the end, or 0 if a pause lasts already: a call that began before the pause neither ends nor lengthens it.
+// returns the end of the pause. If another pause lasts already, it changes nothing and returns 0, because the call may
+// have begun before that pause.
 func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, probe string) (until int64, err error) {
 	err = tx.l.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
 		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,
@@ -249,7 +250,7 @@ func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit
 		return "", err
 	}
 	reason := fmt.Sprintf("%d payouts in a row were rejected: %s", length, code)
-	if paused, err := tx.PauseEndless(ctx, reason); !paused {
+	if paused, err := tx.PauseUntilResume(ctx, reason); !paused {
 		return "", err
 	}
 	return reason, nil

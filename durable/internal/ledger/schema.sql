@@ -53,8 +53,9 @@ CREATE TABLE durable_rows (
     version          BIGINT NOT NULL DEFAULT 1,
     created_at       BIGINT NOT NULL,
     updated_at       BIGINT NOT NULL,
-    -- For lists. rare is the state of a row that is not in the usual one of its step; those are in durable_queue,
-    -- durable_claims and durable_orders. A usual call changes neither of these two columns.
+    -- For lists. rare is empty for a usual row, which durable_queue, durable_claims or durable_orders lists. For any
+    -- other row it is the state: failed, rejected or unknown, or any state with an error, a review or a missing
+    -- order_id. A usual call changes neither rare nor review.
     rare             TEXT GENERATED ALWAYS AS (CASE WHEN error_code = '' AND review_reason = ''
         AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> '')
         THEN '' ELSE state END) {generated},

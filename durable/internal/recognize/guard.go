@@ -19,7 +19,8 @@
 // process is never sent again.
 //
 // A hold raises the mark above the witness. Other processes may have claimed on the restored database just before, so
-// BeforeCalls also requires the server and the generation of the claim, which each hold changes.
+// BeforeCalls also requires that the server and the generation are still those of the claim. Each hold changes the
+// generation.
 //
 // The witness is never ahead of a complete database, because m is committed before it is saved. After a crash between
 // the two steps, the witness is behind, and the calls have not begun.
@@ -129,7 +130,7 @@ func (g *Guard) Lost(ctx context.Context) error {
 }
 
 // Recognize compares the server and the mark with the stored ones, and holds payouts if they do not fit. Afterwards
-// [Guard.Server] is the server of now.
+// [Guard.Server] is the current server.
 func (g *Guard) Recognize(ctx context.Context) error {
 	g.recognizing.Lock()
 	defer g.recognizing.Unlock()
@@ -235,8 +236,8 @@ func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error 
 	return g.save(ctx, mark)
 }
 
-// patience limits the time of one advance of the mark, the witness included.
-const patience = 10 * time.Second
+// timeLimit limits the time of one advance of the mark, the witness included.
+const timeLimit = 10 * time.Second
 
 // BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error
 // the calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. On
@@ -246,7 +247,7 @@ func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err
 	if g.Witness == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeLimit)
 	defer cancel()
 	if mark == 0 {
 		mark, err = g.raise(ctx, server)

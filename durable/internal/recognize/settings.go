@@ -96,7 +96,7 @@ func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return "", nil // a second connection would wait forever
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	first, err := connect(ctx, db)
 	if err != nil {

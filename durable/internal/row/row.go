@@ -37,7 +37,7 @@ const (
 	Rejected  State = "rejected"
 )
 
-// Settled reports whether only a notification or an operator changes s.
+// Settled reports whether s is at the service or final, so that no call and no lease changes it.
 func (s State) Settled() bool { return s == Pending || s.Final() }
 
 // Final reports whether notifications do not change s.
@@ -77,7 +77,7 @@ type Row struct {
 
 	// Due is the wait until the next call or poll. KeepDue keeps DueAt.
 	Due time.Duration
-	// Loaded is the state that the database has.
+	// Loaded is the state when the row was last read or saved.
 	Loaded State
 }
 

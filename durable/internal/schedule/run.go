@@ -121,7 +121,7 @@ func (w *worker) finish() {
 	}
 }
 
-// signal makes RunBatch look for its end.
+// signal wakes RunBatch, which checks whether its work has ended.
 func (w *worker) signal() {
 	select {
 	case w.changed <- struct{}{}:

@@ -398,7 +398,7 @@ func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
 }
 
 // A changed server is recognized once, and claims go on. If each round meets another server, the batch ends.
-func TestRecognizedServer(t *testing.T) {
+func TestRunEndsAfterTooManyUnrecognizedServers(t *testing.T) {
 	for servers, want := range map[int]error{2: nil, 100: errServers} {
 		bubble(t, nil, func(t *bench) {
 			met := 0

@@ -51,7 +51,8 @@ func TestMockPage(t *testing.T) {
 			chromedp.SendKeys(chromedp.CSS("form.fault [name=arguments]"), "soon"),
 		)
 		require.EqualValues(t, 422, b.press("form.fault button"))
-		require.Contains(t, b.text("[role=alert]"), `Not a fault: "drop soon": before or after is missing.`)
+		require.Contains(t, b.text("[role=alert]"),
+			`Not a fault: "drop soon": before or after is missing; want drop before|after.`)
 		require.True(t, evaluate[bool](b, `(() => {
 			const r = document.querySelector("[role=alert]").getBoundingClientRect()
 			return r.top >= 0 && r.bottom <= innerHeight

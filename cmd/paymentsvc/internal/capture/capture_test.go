@@ -386,7 +386,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestDecompressed(t *testing.T) {
+func TestDecompressedRejectsDamagedAndLargeBodies(t *testing.T) {
 	compress := func(to func(io.Writer) io.WriteCloser, text []byte) []byte {
 		var b bytes.Buffer
 		w := to(&b)

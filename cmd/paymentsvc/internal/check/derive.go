@@ -24,8 +24,8 @@ type Findings struct {
 	used, successes, failures []*Exchange
 }
 
-// Derive returns the findings of a run. stopped is the sign of a lockout. With one, only the responses up to the last
-// success count, because a lockout may have caused the others.
+// Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout only the responses up
+// to the last success count, because it may have caused the others.
 func Derive(seen []*Exchange, stopped string) Findings {
 	d := Findings{Requests: len(seen), Stopped: stopped, used: seen}
 	for stopped != "" && len(d.used) > 0 && d.used[len(d.used)-1].Balance == nil {

@@ -73,7 +73,7 @@ func (c *Call) resolve(flags []Flag, given line, file settingsFile) (map[string]
 			return nil, err
 		}
 		for _, text := range v.Texts {
-			if err := f.wrong(text); err != nil {
+			if err := f.validate(text); err != nil {
 				return nil, Usagef("%s: %w", v.Place(), err)
 			}
 		}
@@ -117,7 +117,7 @@ func (c *Call) Value(name string) Value {
 	return v
 }
 
-// Set reports whether a flag has another value than its default.
+// Set reports whether the command line, the environment or the settings file sets a flag, also to its default.
 func (c *Call) Set(name string) bool { return c.Value(name).rank > byDefault }
 
 // Text returns the value of a flag, or "". The path of a [File] is absolute, or "-".

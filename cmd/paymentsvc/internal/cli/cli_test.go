@@ -70,7 +70,7 @@ func TestFlagsAreReadAnywhere(t *testing.T) {
 	}
 }
 
-func TestUsageErrors(t *testing.T) {
+func TestUsageErrorNamesTheFlagOrCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                      "prog: no command",
 		"--hepl":                                `prog: no command: "--hepl"; did you mean "help"?`,
@@ -120,7 +120,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-func TestPrecedence(t *testing.T) {
+func TestFlagWinsOverVariableAndVariableOverFile(t *testing.T) {
 	const file = `{"tolerance": "3m", "try": {"addr": "file:3", "word": ["a", "b"], "all": true}, "project": 9}`
 	vars := map[string]string{"PAYMENTSVC_TOLERANCE": "2m", "PAYMENTSVC_TRY_ADDR": "variable:2"}
 	for _, test := range []struct {
@@ -200,7 +200,7 @@ func TestUnknownVariablesAreNoted(t *testing.T) {
 		"\"PAYMENTSVC_TOLERANCE\"?\n", p.stderr.String())
 }
 
-func TestSecrets(t *testing.T) {
+func TestSecretsLoseOneLineEndOrAreRejected(t *testing.T) {
 	for content, want := range map[string]struct{ secret, said string }{
 		"key	":                 {"key	", ""},
 		"key\n":                {"key", "the line end is not part of the secret"},

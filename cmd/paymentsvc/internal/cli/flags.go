@@ -134,8 +134,8 @@ func sharedFlags() []Flag {
 	}
 }
 
-// wrong returns an error for a text that is not a value of the flag.
-func (f Flag) wrong(text string) error {
+// validate returns an error for a text that is not a value of the flag.
+func (f Flag) validate(text string) error {
 	var err error
 	switch f.Kind {
 	case Bool:

@@ -20,7 +20,8 @@ var (
 	queriesOfAddresses = regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`)
 )
 
-// Text replaces secrets, card numbers, destinations and the four open objects by placeholders, in JSON and in forms.
+// Text replaces secrets, card numbers, destinations and the objects card_data, browser, payer and payee by
+// placeholders, in JSON and in forms.
 func Text(text string, secrets ...paymentsvc.Secret) string {
 	for _, secret := range secrets {
 		if secret != "" {

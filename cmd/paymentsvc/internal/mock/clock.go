@@ -173,8 +173,11 @@ type advanceIn struct {
 
 func postAdvance(c *call, in advanceIn) (int, any, error) {
 	by, err := duration("by", in.By)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, nil, err
+	case by == 0:
+		return 0, nil, invalid("by", `by: missing or 0; want a duration such as "2s"`)
 	}
 	c.clock.mu.Lock()
 	to := c.clock.now().Add(by)

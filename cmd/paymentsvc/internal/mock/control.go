@@ -10,12 +10,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/testdata"
 )
 
@@ -80,6 +82,10 @@ func routes() []route {
 func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		var in In
+		for name := range c.r.URL.Query() {
+			return 0, nil, failure(http.StatusBadRequest, "unknown_name", name,
+				"unknown name %q in the query: the body has all values", name)
+		}
 		if err := c.decode(&in); err != nil {
 			return 0, nil, err
 		}
@@ -262,7 +268,7 @@ func decodeObject(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return decodeError(err)
+		return decodeError(err, into)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return failure(http.StatusBadRequest, "body", "", "something follows the JSON object")
@@ -270,28 +276,55 @@ func decodeObject(body []byte, into any) error {
 	return nil
 }
 
-func decodeError(err error) error {
+func decodeError(err error, into any) error {
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return failure(http.StatusBadRequest, "type", wrong.Field, "%s: not %s", wrong.Field, jsonType(wrong.Type.String()))
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		field := strings.TrimPrefix(wrong.Field, "filter.") // the embedded struct of an expectation
+		return failure(http.StatusBadRequest, "type", field, "%s: not %s", field, jsonType(wrong.Type))
 	}
 	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
 		field, _ := strconv.Unquote(name)
-		return failure(http.StatusBadRequest, "unknown_name", field, "unknown name %q", field)
+		names := namesOf(reflect.TypeOf(into).Elem())
+		return failure(http.StatusBadRequest, "unknown_name", field, "unknown name %q%s", field,
+			cli.NearestOf(field, names))
+	}
+	if _, isTime := errors.AsType[*time.ParseError](err); isTime {
+		return failure(http.StatusBadRequest, "type", "", "a time is not in the form 2006-01-02T15:04:05Z")
 	}
 	return failure(http.StatusBadRequest, "body", "", "the body is not a JSON object")
 }
 
-func jsonType(goType string) string {
-	switch {
-	case strings.HasSuffix(goType, "string"):
-		return "a text"
-	case strings.HasSuffix(goType, "bool"):
-		return "true or false"
-	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "*int"), strings.HasPrefix(goType, "uint"):
-		return "a whole number"
+// namesOf returns the names of an object in JSON, including the names of inner objects.
+func namesOf(t reflect.Type) (names []string) {
+	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	return "of the right type"
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, field := range reflect.VisibleFields(t) {
+		if name := field.Tag.Get("json"); name != "" {
+			names = append(append(names, name), namesOf(field.Type)...)
+		}
+	}
+	return names
+}
+
+func jsonType(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct:
+		return "an object"
+	}
+	return "a whole number"
 }
 
 func duration(field, text string) (time.Duration, error) {

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -25,7 +26,7 @@ type claim struct {
 
 var claims = map[string]claim{
 	"started":    {one: "order started", many: "orders started", filters: orderFilters},
-	"fault_hits": {one: "hit of the fault", many: "hits of the fault"},
+	"fault_hits": {one: "hit of the fault", many: "hits of the fault"}, // without filters
 	"messages": {
 		one: "message", many: "messages", filters: messageFilters,
 		counts: func(*message) bool { return true },
@@ -35,9 +36,11 @@ var claims = map[string]claim{
 		counts: func(m *message) bool { return m.Direction == out && !m.Forged && !m.Cut && m.Status/100 == 2 },
 	},
 	"forgeries_refused": {
-		one: "forgery accepted", many: "forgeries accepted", filters: messageFilters, isError: true,
-		about:  func(m *message) bool { return m.Forged && m.Status > 0 },
-		counts: func(m *message) bool { return m.Forged && m.Status/100 == 2 },
+		one: "forgery not rejected", many: "forgeries not rejected", filters: messageFilters, isError: true,
+		about: func(m *message) bool { return m.Forged && m.Status > 0 },
+		counts: func(m *message) bool {
+			return m.Forged && m.Status > 0 && !paymentsvctest.Delivery{HTTPStatus: m.Status}.Rejected()
+		},
 	},
 	"all_signed": {
 		one: "request with a wrong signature", many: "requests with a wrong signature", isError: true,
@@ -219,6 +222,12 @@ func postExpect(c *call, x expectation) (int, any, error) {
 	least, most, err := x.bounds()
 	if err != nil {
 		return 0, nil, err
+	}
+	if x.That == "delivered" {
+		x.Direction = cmp.Or(x.Direction, out)
+	}
+	if x.That == "fault_hits" && x.filter != (filter{}) {
+		return 0, nil, invalid("that", "that: fault_hits has no filter, but the fault has one: where")
 	}
 	if err := c.only(&x.filter, x.filters...); err != nil {
 		return 0, nil, err

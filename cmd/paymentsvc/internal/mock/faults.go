@@ -21,6 +21,9 @@ type fault struct {
 	hold   chan struct{} // nil for other faults
 }
 
+// onNotifications is the "on" of a fault for all events.
+const onNotifications = "notifications"
+
 // faultIn is a new fault in JSON.
 type faultIn struct {
 	On    string `json:"on"` // an endpoint, an event, "" for all requests, "notifications" for all events
@@ -40,20 +43,21 @@ type faultGroup struct {
 // [paymentsvctest.ParseNotificationFault].
 type faultChoice struct{ Name, Arguments string }
 
-var faultChoices = []faultGroup{
-	{"Requests", []faultChoice{
+var (
+	faultChoices  = []faultGroup{requestFaults, notificationFaults}
+	requestFaults = faultGroup{"Requests", []faultChoice{
 		{"drop", "before|after"}, {"hang", "before|after"}, {"hold", "before|after"}, {"bad-gateway", "before|after"},
 		{"too-many-requests", "before|after DURATION"}, {"reject", "STATUS CODE MESSAGE"},
 		{"answer", "before|after STATUS TYPE BODY"}, {"redirect", "before|after ADDRESS"}, {"refuse", ""}, {"reset", ""},
 		{"cut", "BYTES"}, {"cut-chunked", "BYTES"}, {"cut-unframed", "BYTES"}, {"cut-header", "BYTES"},
 		{"slow", "DURATION"}, {"wrong-shape", ""}, {"wrong-date", "DURATION"}, {"oversized", "BYTES"}, {"gzip-bomb", "BYTES"},
-	}},
-	{"Notifications", []faultChoice{
+	}}
+	notificationFaults = faultGroup{"Notifications", []faultChoice{
 		{"forged", ""}, {"unsigned", ""}, {"altered", ""}, {"late", "[DURATION]"}, {"early", "[DURATION]"},
-		{"repeated", "[DUPLICATES]"}, {"cut", "[BYTES]"}, {"old-secret", ""}, {"lost", ""}, {"delayed", "DELIVERIES"},
+		{"repeated", "[DUPLICATES]"}, {"cut", "[BYTES]"}, {oldSecret, ""}, {"lost", ""}, {"delayed", "DELIVERIES"},
 		{"reordered", ""},
-	}},
-}
+	}}
+)
 
 // faultOut is a fault in JSON.
 type faultOut struct {
@@ -111,10 +115,13 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 	e.mu.Unlock()
 	isEvent := slices.Contains(events(), given.On)
 	switch {
-	case isEvent || given.On == "notifications":
+	case isEvent || given.On == onNotifications:
 		parsed, err := paymentsvctest.ParseNotificationFault(given.Fault)
 		if err != nil {
-			return nil, invalid("fault", "%s", trimmed(err))
+			return nil, invalid("fault", "%s", wantForm(given.Fault, notificationFaults, err))
+		}
+		if parsed.String() == oldSecret && !e.hasOldSecret(given.Where.ProjectID) {
+			return nil, errNoOldSecret("fault")
 		}
 		event := paymentsvc.EventType("")
 		if isEvent {
@@ -152,9 +159,34 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 	}
 	parsed, err := paymentsvctest.ParseFault(f.In.Fault)
 	if err != nil {
-		return parsed, invalid("fault", "%s", strings.Replace(trimmed(err), "want one of ", "want one of hold, ", 1))
+		text := wantForm(f.In.Fault, requestFaults, err)
+		return parsed, invalid("fault", "%s", strings.Replace(text, "want one of ", "want one of hold, ", 1))
 	}
 	return parsed, nil
+}
+
+// wantForm returns the text of err, and the syntax of the fault if its name is known.
+func wantForm(fault string, known faultGroup, err error) string {
+	name, _, _ := strings.Cut(fault, " ")
+	for _, choice := range known.Faults {
+		if choice.Name == name {
+			return strings.TrimRight(trimmed(err)+"; want "+name+" "+choice.Arguments, " ")
+		}
+	}
+	return trimmed(err)
+}
+
+const oldSecret = "old-secret"
+
+// hasOldSecret reports whether a project has an old secret. 0 means any project.
+func (e *epoch) hasOldSecret(project int64) bool {
+	return slices.ContainsFunc(e.opt.Projects, func(p paymentsvctest.Project) bool {
+		return (project == 0 || project == p.ID) && p.OldSecret != ""
+	})
+}
+
+func errNoOldSecret(field string) error {
+	return invalid(field, "%s: %s needs -old-secret-file, or old_secret of the session's project", field, oldSecret)
 }
 
 // fits reports whether a request meets the condition of the fault.
@@ -169,6 +201,17 @@ func (e *epoch) strike(f *fault, m *message) {
 	defer e.mu.Unlock()
 	f.struck = append(f.struck, m.Seq)
 	e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
+}
+
+// ruleFor returns a fault of notifications with a condition that n meets, or nil.
+func (e *epoch) ruleFor(n paymentsvctest.Notification) *fault {
+	for _, f := range e.listFaults() {
+		onIt := f.In.On == onNotifications || f.In.On == string(n.Event)
+		if onIt && f.In.Where.fits(n.ProjectID, n.UserData, n.OrderID) {
+			return f
+		}
+	}
+	return nil
 }
 
 func (e *epoch) listFaults() []*fault {

@@ -1,8 +1,8 @@
-// Package mock is the mock server of the command line. It adds an address to package paymentsvctest, a control API
-// for tests in any language, a payment page for payers, and an operators' page.
+// Package mock is the mock server of the command line. It adds an address to package paymentsvctest, a control API for
+// tests in any language, a payment page for payers, and a page for testers.
 //
-// The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the
-// operators' page below /ui. Each session has the same four below /s/{name}, and its own fake.
+// The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the testers'
+// page below /ui. Each session has the same four below /s/{name}, and its own fake.
 package mock
 
 import (
@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -189,6 +190,7 @@ type session struct {
 	name, prefix string
 	mock         *Mock
 	opt          Options
+	idSpace      int64 // Config.IDSpace; the main session has 0
 
 	mu     sync.Mutex
 	number int // the epoch has this number
@@ -216,8 +218,8 @@ type epoch struct {
 func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	s := &session{name: name, mock: m, opt: opt, to: receivers{rest: opt.Notify}, chosen: map[string]string{}}
 	maps.Copy(s.chosen, opt.Chosen)
-	if name != "" {
-		s.prefix = "/s/" + name
+	if name != "" { // parallel sessions may notify one program with one database
+		s.prefix, s.idSpace = "/s/"+name, 1+rand.Int64N(999_999_999_999) //nolint:gosec // no secret
 	}
 	var err error
 	s.script, err = parseScript(opt.Script)
@@ -243,7 +245,7 @@ func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 	e.journal = newJournal(s.mock.budget, lastMessage, s.opt.Logf)
 	e.clock = &clock{epoch: e}
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
-		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
+		PartnerID: s.opt.PartnerID, LastOrder: lastOrder, IDSpace: s.idSpace, Projects: s.opt.Projects, Scheme: s.opt.Scheme,
 		BasePath: s.prefix + s.opt.BasePath, Pages: s.opt.Origin + s.prefix + "/pay/", Now: e.clock.stamp,
 		Tolerance: s.opt.Tolerance, Repeated: s.opt.Repeated, ErrorCode: s.opt.ErrorCode, ErrorMessage: s.opt.ErrorMessage,
 		SchemeText: s.opt.SchemeText, ExplainSignatures: true, Format: s.opt.format, Check: e.declined,

@@ -259,11 +259,20 @@ func TestReceiversReceiveTheirProjectsAndEvents(t *testing.T) {
 	_, page := r.do("GET", "/ui/", "")
 	require.Contains(t, page, "<code>event=refund.status_changed: "+refunds.URL+"</code>, <code>"+main.URL+"</code>")
 
+	r.ask(201, "POST", "/sessions", `{"name":"own","notify":"`+main.URL+`"}`)
+	r.ask(201, "POST", "/sessions", `{"name":"inherits"}`)
+	for name, want := range map[string][]int{"own": {1, 0, 0}, "inherits": {0, 0, 1}} {
+		path := "/s/" + name
+		id := r.askAt(path, 201, "POST", "/orders", `{"amount":"1","status":"SUCCESS"}`)["order"].(map[string]any)["order_id"]
+		r.askAt(path, 200, "POST", fmt.Sprintf("/orders/%v/refund", id), "")
+		require.Equal(t, want, taken(), name)
+	}
 	r.ask(200, "PATCH", "/settings", `{"receivers":["project_id=3: `+other.URL+`"]}`)
 	r.ask(200, "PATCH", "/settings", `{"notify":""}`)
 	r.ask(200, "POST", "/orders/"+second+"/refund", `{"amount":"0.01","status":"PENDING"}`)
 	r.ask(422, "POST", "/notifications", `{"order_id":"`+first+`"}`)
 	require.Equal(t, []int{0, 1, 0}, taken())
+	require.ErrorContains(t, CheckReceivers([]string{"project_id=7 http://a"}), ": is a colon missing?")
 	for _, text := range []string{
 		"", "http://a", ": http://a", "project_id: http://a", "event=x: http://a", "kind=payment: http://a",
 		"project_id=3: ftp://a", "project_id=3:",
@@ -311,7 +320,7 @@ func TestResendSendsANewOrTheOriginalSignature(t *testing.T) {
 	r.ask(422, "POST", "/notifications/1/resend", "")
 	seq = r.ask(200, "POST", "/notifications", `{"body":"{\"project_id\":9}"}`)["messages"].([]any)[0]
 	answer := r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
-	require.Contains(t, fmt.Sprint(answer["deliveries"]), "no such project")
+	require.Contains(t, fmt.Sprint(answer["deliveries"]), "http_status:401", "signed by the project of the first sending")
 }
 
 func TestBudgetEvictsFromTheLargestJournal(t *testing.T) {
@@ -460,6 +469,21 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/notifications", `{"body":"{}","project_id":999}`, "", "", 422, "invalid", "project_id"},
 		{"PUT", "/clock", `{"now":"9999-01-01T00:00:00Z"}`, "", "", 422, "invalid", "now"},
 		{"POST", "/expect", `{"that":"started","valid":true}`, "", "", 422, "invalid", "valid"},
+		{"POST", "/expect", `{"that":"messages","valid":1}`, "", "", 400, "type", "valid"},
+		{"POST", "/expect", `{"that":"delivered","direction":"in","status":"SUCCESS","count":0}`, "", "", 422, "invalid",
+			"direction"},
+		{"POST", "/expect", `{"that":"delivered","endpoint":"init_form","count":0}`, "", "", 422, "invalid", "direction"},
+		{"POST", "/expect", `{"that":"messages","direction":"in","event":"refund.status_changed","count":0}`, "", "", 422,
+			"invalid", "direction"},
+		{"GET", "/messages?direction=out&endpoint=init_form", "", "", "", 422, "invalid", "direction"},
+		{"GET", "/messages?direction=in&endpoint=notification", "", "", "", 422, "invalid", "direction"},
+		{"POST", "/expect", `{"that":"fault_hits","fault_id":1,"user_data":"a"}`, "", "", 422, "invalid", "that"},
+		{"POST", "/notifications/1/resend?as_sent=true", "", "", "", 400, "unknown_name", "as_sent"},
+		{"POST", "/orders", `[]`, "", "", 400, "body", ""},
+		{"PUT", "/clock", `{"now":"soon"}`, "", "", 400, "type", ""},
+		{"POST", "/clock/advance", `{}`, "", "", 422, "invalid", "by"},
+		{"POST", "/faults", `{"on":"notifications","fault":"old-secret","where":{"project_id":3}}`, "", "", 422, "invalid",
+			"fault"},
 		{"POST", "/expect", `{"that":"messages","kind":"payment"}`, "", "", 422, "invalid", "kind"},
 		{"GET", "/orders?direction=in", "", "", "", 422, "invalid", "direction"},
 		{"GET", "/messages?kind=payout", "", "", "", 422, "invalid", "kind"},
@@ -491,6 +515,60 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 	require.Equal(t, 404, resp.StatusCode)
 	resp, _ = r.do("GET", "/ui/", "", "Host", "rebound.example")
 	require.Equal(t, 421, resp.StatusCode)
+}
+
+func TestControlErrorsNameTheExpectedForm(t *testing.T) {
+	r := start(t, nil)
+	r.pay("order-1")
+	refund := "/orders/" + first + "/refund"
+	_, err := pay(r.client(r.url, 3, "another"), "order-2", "1")
+	require.NoError(t, err)
+	r.ask(200, "POST", "/orders/"+second+"/settle", `{"status":"SUCCESS"}`)
+	r.ask(200, "POST", "/orders/"+second+"/refund", `{"amount":"0.40"}`)
+	for _, test := range []struct{ path, body, want string }{
+		{"/notifications", `{"faults":"forged"}`, "faults: not a list"},
+		{"/faults", `{"where":"o"}`, "where: not an object"},
+		{"/faults", `{"n":"1"}`, "n: not a whole number"},
+		{"/faults", `{"fault":"cut after"}`, "1073741824 is missing; want cut BYTES"},
+		{"/faults", `{"fault":"drop"}`, "a word is missing; want drop before|after"},
+		{"/faults", `{"fault":"reset now"}`, "something follows; want reset"},
+		{"/faults", `{"on":"notifications","fault":"late x"}`, "such as 2s is missing; want late [DURATION]"},
+		{"/faults", `{"where":{"userdata":"a"}}`, `unknown name "userdata"; did you mean "user_data"?; want one of `},
+		{"/expect", `{"that":"messages","valid":1}`, "valid: not true or false"},
+		{"/clock/advance", `{}`, `by: missing or 0; want a duration such as "2s"`},
+		{"/notifications", `{"order_id":"` + first + `","faults":["cut x"]}`, "is missing; want cut [BYTES]"},
+		{"/notifications", `{"order_id":"` + second + `","faults":["old-secret"]}`, "faults: old-secret needs "},
+		{refund, `{}`, "the order is PENDING, and a refund needs SUCCESS"},
+		{"/orders/" + second + "/refund", `{}`, "1 is more than the unrefunded 0.60"},
+	} {
+		resp, text := r.do("POST", "/_mock"+test.path, test.body)
+		var e apiError
+		require.NoError(t, json.Unmarshal([]byte(text), &e), text)
+		require.Contains(t, e.Error.Message, test.want, "%s %s", test.path, test.body)
+		require.Less(t, resp.StatusCode, 500)
+	}
+}
+
+func TestEveryFilterFindsFaultyNotifications(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.pay("order-1")
+	filters := []string{
+		"user_data=order-1", "user_data_prefix=order", "project_id=2", "order_id=" + first, "direction=out",
+		"endpoint=notification", "event=payment.status_changed", "status=PENDING",
+	}
+	for _, fault := range []string{"cut", "late", "old-secret", "unsigned", "altered"} {
+		r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["`+fault+`"]}`)
+		last := r.mock.main.current().journal.last()
+		for _, query := range filters {
+			found := r.ask(200, "GET", fmt.Sprintf("/messages?after=%d&%s", last-1, query), "")["messages"]
+			require.Len(t, found, 1, "%s: %s", fault, query)
+		}
+	}
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
+	require.Len(t, r.ask(200, "GET", "/messages?status=SUCCESS", "")["messages"], 1, "a forgery claims another status")
+	r.ask(200, "POST", "/notifications", `{"project_id":3,"body":"{}"}`)
+	require.Len(t, r.ask(200, "GET", "/messages?direction=out&project_id=3", "")["messages"], 1)
 }
 
 func TestFiltersSelectOrdersAndMessages(t *testing.T) {
@@ -527,6 +605,8 @@ func TestFiltersSelectOrdersAndMessages(t *testing.T) {
 		{"messages", "user_data=a-1&order_id=" + second, ""},
 		{"messages", "user_data_prefix=p", "4 6"},
 		{"messages", "project_id=3", "3"},
+		{"messages", "project_id=2", "1 2 4 5 6 7"},
+		{"messages", "project_id=2&direction=out", "5 6"},
 		{"messages", "order_id=" + first, "1 5"},
 		{"messages", "direction=out", "5 6"},
 		{"messages", "endpoint=init_payment", "1 2 3 7"},
@@ -583,6 +663,12 @@ func TestFaultsAffectMatchingRequests(t *testing.T) {
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
 	r.ask(200, "POST", "/orders/"+second+"/settle", `{"status":"SUCCESS"}`)
 	require.Len(t, box.taken(), 1, "only that of other-1")
+	r.ask(201, "POST", "/faults", `{"on":"refund.status_changed","fault":"lost"}`)
+	r.ask(409, "POST", "/notifications", `{"order_id":"`+second+`"}`)
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`"}`)
+	r.ask(409, "POST", "/notifications", `{"order_id":"`+first+`","event":"refund.status_changed"}`)
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":[]}`)
+	require.Len(t, box.taken(), 2, "a fault cannot be without effect")
 
 	hold := r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hold before"}`)["id"]
 	done := make(chan error)
@@ -658,7 +744,7 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	defer careless.Close()
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+careless.URL+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
-	require.Equal(t, "not_met: 1 forgery accepted, want 0", r.expect(`{"that":"forgeries_refused"}`))
+	require.Equal(t, "not_met: 1 forgery not rejected, want 0", r.expect(`{"that":"forgeries_refused"}`))
 	require.Regexp(t, `^\[message \d+: out .*, HTTP 200, answered: wrong signature: forged[^]]*\]$`,
 		offenders(`{"that":"forgeries_refused"}`))
 	require.Empty(t, r.expect(`{"that":"delivered","user_data":"order-1","count":2}`), "a forgery is no delivery")
@@ -669,6 +755,27 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	counts := claims["delivered"].counts
 	require.True(t, counts(&message{Direction: out, Status: 200}))
 	require.False(t, counts(&message{Direction: out, Status: 200, Cut: true}), "an early response to a part")
+}
+
+func TestExpectAcceptsOnlyRejectionsOfForgeries(t *testing.T) {
+	status := 0
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer shop.Close()
+	r := start(t, func(o *Options) { o.Notify = shop.URL })
+	r.pay("order-1")
+	for _, test := range []struct {
+		status int
+		want   string
+	}{
+		{400, ""}, {401, ""}, {403, ""}, {422, ""}, {200, "not_met"}, {302, "not_met"}, {404, "not_met"}, {405, "not_met"},
+		{408, "not_met"}, {429, "not_met"}, {500, "not_met"},
+	} {
+		status = test.status
+		after := r.mock.main.current().journal.last()
+		r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["unsigned"]}`)
+		got, _, _ := strings.Cut(r.expect(fmt.Sprintf(`{"that":"forgeries_refused","after":%d}`, after)), ":")
+		require.Equal(t, test.want, got, test.status)
+	}
 }
 
 func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
@@ -973,7 +1080,9 @@ func TestSessionsAreSeparate(t *testing.T) {
 	client := r.client(r.url+"/s/t1", 7, "own")
 	payment, err := pay(client, "order-1", "10.50")
 	require.NoError(t, err)
-	require.Equal(t, r.url+"/s/t1/pay/payment/"+first, payment.RedirectURL)
+	require.Equal(t, r.url+"/s/t1/pay/payment/"+payment.OrderID, payment.RedirectURL)
+	require.Regexp(t, `^\d{8}-\d{4}-4000-8000-000000000001$`, payment.OrderID)
+	require.NotEqual(t, first, payment.OrderID, "one program may be in several sessions")
 	_, err = pay(client, "order-2", "1")
 	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err))
 	balance, err := client.GetBalance(t.Context())
@@ -983,7 +1092,7 @@ func TestSessionsAreSeparate(t *testing.T) {
 	require.Len(t, r.askAt("/s/t1", 200, "GET", "/orders", "")["orders"], 1)
 	require.Len(t, r.ask(200, "GET", "/sessions", "")["sessions"], 1)
 	_, page := r.do("GET", "/s/t1/ui/", "")
-	require.Contains(t, page, `action="/s/t1/ui/orders/`+first+`/settle`)
+	require.Contains(t, page, `action="/s/t1/ui/orders/`+payment.OrderID+`/settle`)
 	r.ask(409, "POST", "/sessions", `{"name":"t1"}`)
 	require.Equal(t, "s1", r.ask(201, "POST", "/sessions", "")["name"])
 	r.ask(204, "DELETE", "/sessions/s1", "")

@@ -61,6 +61,9 @@ func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
 	return deliveriesOf(list), sent
 }
 
+// sending returns a context that survives the client, because a notification must not stop half-way.
+func sending(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }
+
 // send sends one notification directly, without the outbox.
 func (e *epoch) send(
 	ctx context.Context, n paymentsvctest.Notification, faults ...paymentsvctest.NotificationFault,
@@ -140,6 +143,11 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	if rule := c.ruleFor(n); rule != nil && in.Faults == nil {
+		return 0, nil, failure(http.StatusConflict, "fault", "faults",
+			"faults: fault %d does not apply to this notification, which is sent at once: "+
+				"set faults, for example to [], or settle the order", rule.ID)
+	}
 	if _, err := c.receiver("", n.ProjectID, string(n.Event)); err != nil {
 		return 0, nil, err
 	}
@@ -165,7 +173,10 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 		}
 		fault, err := paymentsvctest.ParseNotificationFault(text)
 		if err != nil {
-			return n, nil, invalid("faults", "%s", trimmed(err))
+			return n, nil, invalid("faults", "%s", wantForm(text, notificationFaults, err))
+		}
+		if text == oldSecret && !e.hasOldSecret(o.ProjectID) {
+			return n, nil, errNoOldSecret("faults")
 		}
 		faults = append(faults, fault)
 	}
@@ -204,11 +215,7 @@ func postResend(c *call, in resendIn) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	project := m.Fields.ProjectID
-	if o, ok := c.fake.Order(m.Fields.OrderID); ok {
-		project = o.ProjectID
-	}
-	to, err := c.receiver(in.To, project, m.Fields.Event)
+	to, err := c.receiver(in.To, m.Fields.ProjectID, m.Fields.Event)
 	switch {
 	case err != nil:
 		return 0, nil, err
@@ -221,5 +228,5 @@ func postResend(c *call, in resendIn) (int, any, error) {
 	if in.Sign == "as_sent" {
 		header = m.Header
 	}
-	return c.postRaw(to, project, new(c.clock.stamp()), m.Body, header)
+	return c.postRaw(to, m.Fields.ProjectID, new(c.clock.stamp()), m.Body, header)
 }

@@ -91,8 +91,8 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only rejects a condition without effect and a value that no order or message can have. With such a
-// value an expectation of 0 would always be met.
+// only rejects a condition without effect, and values that no order or message can have. With such values an
+// expectation of 0 would always be met.
 func (e *epoch) only(f *filter, names ...string) error {
 	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }
 	for _, c := range []struct {
@@ -114,6 +114,12 @@ func (e *epoch) only(f *filter, names ...string) error {
 	}
 	if f.ProjectID != 0 && !e.knows(f.ProjectID) {
 		return invalid("project_id", "project_id: no such project")
+	}
+	isRequest := f.Direction == in || f.Endpoint != "" && f.Endpoint != notificationEndpoint
+	isNotification := f.Direction == out || f.Endpoint == notificationEndpoint || f.Event != "" || f.Status != ""
+	if isRequest && isNotification {
+		return invalid("direction", "direction, endpoint, event, status: a request has no event and no status, "+
+			"and the endpoint of a notification is %s", notificationEndpoint)
 	}
 	return nil
 }
@@ -391,6 +397,3 @@ func postRefund(c *call, in refundIn) (int, any, error) {
 	answer, err := c.notified(sending(c.r), o.OrderID, c.refunding(o.OrderID, a, to))
 	return http.StatusOK, answer, err
 }
-
-// sending returns a context that survives the client, because a notification must not stop half-way.
-func sending(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }

@@ -19,7 +19,7 @@ var files embed.FS // an embedded file needs a package variable
 
 const maxForm = 64 << 10
 
-// pagesHandler serves the operators' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
+// pagesHandler serves the testers' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
 // They need no script.
 func (m *Mock) pagesHandler() http.Handler {
 	p := &pages{template: template.Must(template.ParseFS(files, "page.html"))}

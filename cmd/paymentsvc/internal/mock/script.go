@@ -137,7 +137,8 @@ func (p *scriptParser) condition(names []string) (condition, error) {
 	c := condition{name: p.until("=: ")}
 	if !slices.Contains(names, c.name) {
 		hint := ""
-		if rest := p.text[start:]; rest != "" && !strings.Contains(rest, ":") {
+		rest := p.text[start:]
+		if isAddress := checkReceiver(rest) == nil; rest != "" && (isAddress || !strings.Contains(rest, ":")) {
 			hint = ": is a colon missing?"
 		}
 		last := len(names) - 1
@@ -333,7 +334,9 @@ func (e *epoch) receive(rs receivers) {
 		if address == "" {
 			return paymentsvctest.Receiver{}
 		}
-		return paymentsvctest.ToURL(address).Via(&outgoing{e})
+		return paymentsvctest.ToURL(address).Via(&outgoing{e, fields{
+			n.ProjectID, n.UserData, n.OrderID, string(n.Event), string(n.StatusDescription),
+		}})
 	}))
 }
 

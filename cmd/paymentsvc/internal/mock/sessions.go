@@ -192,7 +192,7 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		}
 	}
 	if given("notify", in.Notify != nil) {
-		opt.Notify = *in.Notify
+		opt.Notify, opt.Receivers = *in.Notify, nil // a session with an own receiver sends nothing to another one
 	}
 	if given("receiver", in.Receivers != nil) {
 		opt.Receivers = in.Receivers

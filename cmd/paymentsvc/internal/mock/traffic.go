@@ -114,7 +114,10 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 }
 
 // outgoing sends notifications, and records them and their responses.
-type outgoing struct{ e *epoch }
+type outgoing struct {
+	e     *epoch
+	about fields // of the genuine notification, because faults change and cut the body
+}
 
 type sentKey struct{}
 
@@ -124,10 +127,11 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	m := message{
 		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: notificationEndpoint, Header: r.Header.Clone(),
-		Body: body, Fields: fieldsOf(body), Cut: err != nil,
+		Body: body, Fields: t.about, Cut: err != nil,
 	}
 	if err == nil {
 		m.Signature, m.Forged = e.judge(r, body)
+		m.Fields.StatusDescription = fieldsOf(body).StatusDescription // a forgery claims another status
 	}
 	kept := e.journal.arrive(m)
 	if sent, ok := r.Context().Value(sentKey{}).(*[]int); ok {
@@ -159,7 +163,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	switch signed, old := e.fake.SignedNotification(r, body); {
 	case !signed:
-		return &verdict{Reason: "forged on purpose: no secret of the partner has signed it"}, true
+		return &verdict{Reason: "forged on purpose: no secret of the partner has signed these bytes"}, true
 	case old:
 		return &verdict{Reason: "signed with the secret before the rotation, on purpose"}, false
 	}
@@ -172,9 +176,10 @@ func (e *epoch) post(
 ) delivery {
 	f := fieldsOf(body)
 	d := delivery{Event: f.Event, OrderID: f.OrderID, Status: f.StatusDescription}
-	receiver := paymentsvctest.ToURL(to).Via(&outgoing{e})
+	f.ProjectID = cmp.Or(project, e.opt.Projects[0].ID)
+	receiver := paymentsvctest.ToURL(to).Via(&outgoing{e, f})
 	var err error
-	d.HTTPStatus, err = e.fake.SendBody(ctx, receiver, cmp.Or(project, e.opt.Projects[0].ID), at, body, header)
+	d.HTTPStatus, err = e.fake.SendBody(ctx, receiver, f.ProjectID, at, body, header)
 	if err != nil {
 		d.Error = withoutAddress(err)
 	}
