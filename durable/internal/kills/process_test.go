@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package kills tests package durable with failing machines. Processes are killed at any line or sleep through their
 // leases. Database servers crash, fail over, and are restored to any earlier moment. Networks cut connections, stay
 // silent and deliver requests late. Disks and witnesses fail. In each test, the service receives one start for each
