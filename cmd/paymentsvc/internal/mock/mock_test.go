@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -423,6 +425,23 @@ func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 		require.Contains(t, failed, want)
 		require.NotContains(t, failed, "127.0.0.1")
 	}
+
+	r := start(t, func(o *Options) { o.Notify, o.HTTP2 = box.URL, true })
+	r.mock.client.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return writeFails{conn}, err
+	}
+	r.pay("order-1")
+	answer := r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":[]}`)
+	failed := answer["deliveries"].([]any)[0].(map[string]any)["error"]
+	require.Contains(t, failed, "broken pipe (sent by HTTP/2 only)", "the hint survives the removal of the address")
+	require.NotContains(t, failed, "127.0.0.1")
+}
+
+type writeFails struct{ net.Conn }
+
+func (c writeFails) Write([]byte) (int, error) {
+	return 0, &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: syscall.EPIPE}
 }
 
 func TestControlRejectsInvalidRequests(t *testing.T) {

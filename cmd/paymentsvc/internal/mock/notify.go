@@ -46,7 +46,7 @@ func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
 			append([]string{}, d.Faults...), d.HTTPStatus, "",
 		}
 		if d.Err != nil {
-			next.Error = withoutAddress(d.Err)
+			next.Error = withoutAddress(d.Err).Error()
 		}
 		deliveries = append(deliveries, next)
 	}

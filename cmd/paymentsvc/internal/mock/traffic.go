@@ -142,9 +142,9 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := e.mock.client.RoundTrip(again)
 	if err != nil {
 		if e.opt.HTTP2 {
-			err = fmt.Errorf("%w (sent by HTTP/2 only)", err)
+			err = fmt.Errorf("%w (sent by HTTP/2 only)", withoutAddress(err))
 		}
-		e.journal.finish(kept, func(m *message) { m.State, m.Err = broken, withoutAddress(err) })
+		e.journal.finish(kept, func(m *message) { m.State, m.Err = broken, withoutAddress(err).Error() })
 		return nil, err
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -152,7 +152,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	e.journal.finish(kept, func(m *message) {
 		m.State, m.Status, m.Answer, m.Answered = answered, resp.StatusCode, resp.Header.Clone(), answer
 		if err != nil {
-			m.Err = withoutAddress(err)
+			m.Err = withoutAddress(err).Error()
 		}
 	})
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
@@ -181,7 +181,7 @@ func (e *epoch) post(
 	var err error
 	d.HTTPStatus, err = e.fake.SendBody(ctx, receiver, f.ProjectID, at, body, header)
 	if err != nil {
-		d.Error = withoutAddress(err)
+		d.Error = withoutAddress(err).Error()
 	}
 	d.Accepted = d.HTTPStatus/100 == 2
 	return d
@@ -189,14 +189,14 @@ func (e *epoch) post(
 
 // withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local
 // one changes with each message.
-func withoutAddress(err error) string {
+func withoutAddress(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op != "dial" {
 		err = e.Err
 	}
-	return err.Error()
+	return err
 }
 
 // ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields, and "list" puts
