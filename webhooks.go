@@ -26,7 +26,7 @@ type WebhookConfig struct {
 	// Scheme is required. Its Canonical receives messages of [KindNotification].
 	Scheme Scheme
 	// Secrets are the accepted project secret keys. At least one is required. During a key rotation, list both keys.
-	// Text must not begin with a byte order mark or end in a line break.
+	// A key that is text must not begin with a byte order mark or end in a line break.
 	Secrets []Secret
 	// SecretEndsInLineBreak accepts text with a line break at the end, for a service with such a key.
 	SecretEndsInLineBreak bool
@@ -39,8 +39,9 @@ type WebhookConfig struct {
 	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
 	// OnError, if set, is called by Handler for every notification that was not handled, before the response. err is
-	// the error of ParseRequest, whose text has no bytes of the body, or the function's error. OnError must be safe for
-	// concurrent use. Without OnError and Respond, Handler hides these errors.
+	// the error of ParseRequest, whose text has no bytes of the body, [ErrMethodNotAllowed], or the error of your
+	// function or of OnUnreadable. OnError must be safe for concurrent use. Without OnError and Respond, Handler hides
+	// these errors.
 	OnError func(r *http.Request, err error)
 	// OnUnreadable, if set, is called by Handler for a genuine notification with an invalid body. It stores the bytes
 	// for a review, because the document does not specify redelivery. After nil, the notification counts as handled.
@@ -283,7 +284,7 @@ func (w *Webhook) checkAge(at time.Time) error {
 	return nil
 }
 
-// parse authenticates a notification and decodes its body, except Raw.
+// parse authenticates a notification and decodes its body. The caller sets Raw.
 func (w *Webhook) parse(method string, u *url.URL, h http.Header, body []byte) (*Notification, error) {
 	secretIndex, at, err := w.authenticate(method, u, h, body)
 	if err != nil {

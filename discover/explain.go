@@ -101,8 +101,8 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 	return indexes
 }
 
-// matches adds matches that explain all samples: the compositions in whole, and their variants with other pieces of the
-// same texts. Each match has signed all samples again. It returns the simplest composition, or nil.
+// matches adds matches that explain all samples: the given compositions, and their variants with other pieces of the
+// same texts. Each match is added only after it reproduced every signature. It returns the simplest composition, or nil.
 func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
 	list := slices.Clone(whole)
 	classes := f.sameTexts()

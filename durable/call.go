@@ -66,7 +66,7 @@ func (r callResult) context(other context.Context) context.Context {
 	return context.WithoutCancel(r.span.ctx)
 }
 
-// finish ends the span of the call of r, with the error of its record, or else with the error of the call.
+// finish ends the span of the call of r, with the error of recording it, or else with the error of the call.
 func (r callResult) finish(record error) {
 	if r.span == nil {
 		return
@@ -88,8 +88,8 @@ const (
 	pauseUntilResume        // begins a pause until Resume
 )
 
-// completion returns a result in the form of the scheduler. Only a success without further consequences takes part in a
-// round.
+// completion returns a result in the form of the scheduler. Only a success without further consequences is recorded by
+// a round.
 func (s *Store) completion(r callResult, slots int) schedule.Completion[callResult] {
 	s.step(StepCalled)
 	c := schedule.Completion[callResult]{UserData: r.job.UserData, Slot: slots, Done: r}

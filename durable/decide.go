@@ -18,9 +18,9 @@ type DecisionKind string
 
 // The decisions.
 const (
-	// DecidePaid is for a paid row, which has succeeded.
+	// DecidePaid makes the row succeeded, because the service has paid it.
 	DecidePaid DecisionKind = "paid"
-	// DecideUnpaid is for a row without a payment now or later, which has failed.
+	// DecideUnpaid makes the row failed, because the service has not paid it and never will.
 	DecideUnpaid DecisionKind = "unpaid"
 	// DecideFound is for a row at the service, under Decision.OrderID. A notification will end it.
 	DecideFound DecisionKind = "found"

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// sweepRows is how many rows of a kind one sweep changes.
+	// sweepRows limits each step of a sweep, except the ends of leases.
 	sweepRows = 300
-	// lateEvery is the interval of scans for the last day's notifications without an applied row, and allEvery the
-	// interval for older ones. Both are by the monotonic clock.
+	// lateEvery is the interval of scans for notifications of the last day that are not yet applied to their row, and
+	// allEvery the interval for older ones. Both are by the monotonic clock.
 	lateEvery = 30 * time.Second
 	allEvery  = 10 * time.Minute
 )
@@ -57,12 +57,12 @@ func (t *leaseTimer) forget(before time.Time) {
 
 // Sweep makes one pass of the work between the rounds of Run. It ends leases, gives up old payments, polls the service
 // for unknown rows, with FinalState also for pending rows, applies waiting notifications, and calls OnChange again
-// after a failure. A lease ends only after this Store has watched the claim for a whole lease, so the process must live
-// that long.
+// after a failure. A lease ends only after this Store has watched the claim for a whole lease. A payment that the service
+// does not have is settled only after this Store has watched its claim for Grace. So the process must live that long.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.leases.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, maxPollWait)))
 	err := errors.Join(s.scheduler.ReleaseUnresolved(ctx), s.endLeases(ctx), s.ledger.ResetImpossible(ctx, sweepRows))
-	// Notifications of foreign rows wait forever, so a complete scan is rare.
+	// Notifications about orders that are not in this database wait forever, so a complete scan is rare.
 	if due, all := s.scans.due(s.now()); due {
 		err = errors.Join(err, s.matchNotifications(ctx, all), s.warnUnmatched(ctx))
 	}
@@ -108,7 +108,7 @@ func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*
 type noticeScans struct {
 	mu       sync.Mutex
 	last     time.Time
-	complete time.Time // the scan included notifications older than a day
+	complete time.Time // the last scan that included notifications older than a day
 }
 
 // due reports whether a scan is due, and whether it must include all notifications.
@@ -146,7 +146,7 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 	return err
 }
 
-// warnUnmatched logs each notification without a row once.
+// warnUnmatched logs final notifications without a row, once per process.
 func (s *Store) warnUnmatched(ctx context.Context) error {
 	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
 	for _, n := range notices {

@@ -155,7 +155,7 @@ type Verdict struct {
 }
 
 // answer returns the service's own response to the nth request at an endpoint. It also reports whether the server
-// processed the request. A status call for an unknown order was processed.
+// processed the request. A status call for an unknown order counts as processed.
 func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) (a answer, carriedOut bool) {
 	call, why := s.check(r, endpoint, body)
 	if why == nil {

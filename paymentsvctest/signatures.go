@@ -59,7 +59,7 @@ func (s *Server) SignatureFaults() []SignatureFault {
 //
 //	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: srv.Watch(mine), Secret: secret})
 //
-// Only the latest 256 are kept. Without Watch the server searches the cause, see [discover.Explainer].
+// Only the latest 256 are kept. Without Watch the server searches for the cause, see [discover.Explainer].
 func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 	inner := scheme.Canonical
 	if inner == nil {

@@ -193,8 +193,8 @@ func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, 
 }
 
 // Late returns order_ids of unmatched notifications whose rows are known: a process died before it applied them, or the
-// rows came later. since is their greatest age in milliseconds. A
-// notification from the future arrived while the database's clock was wrong.
+// rows came later. since is their greatest age in milliseconds. A notification from the future arrived while the
+// database's clock was wrong.
 func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
 	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
 	return l.texts(ctx, l.DB, `SELECT DISTINCT n.order_id FROM durable_notifications AS n

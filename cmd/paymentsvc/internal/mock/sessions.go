@@ -30,7 +30,7 @@ type setting struct {
 	By    string `json:"by"`
 }
 
-// The origins of a default of the mock server, and of a setting by a request to the control API.
+// Values of setting.By, for a default of the mock server and for a setting from the control API.
 const (
 	byMock    = "mock"
 	byControl = "control API"
@@ -147,7 +147,7 @@ func ParseRepeated(text string) (paymentsvctest.Repeated, error) {
 	return 0, errors.New("not reject, same or new")
 }
 
-// inherited returns the options of a new session without own settings, including the changes by the control API.
+// inherited returns the current options of s, with the changes by the control API. A new session starts from them.
 func (s *session) inherited() Options {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +192,7 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		}
 	}
 	if given("notify", in.Notify != nil) {
-		opt.Notify, opt.Receivers = *in.Notify, nil // a session with an own receiver sends nothing to another one
+		opt.Notify, opt.Receivers = *in.Notify, nil // it sends nothing to the receivers of the main session
 	}
 	if given("receiver", in.Receivers != nil) {
 		opt.Receivers = in.Receivers
