@@ -73,9 +73,9 @@ func (s *Store) sweepUntil(ctx context.Context) {
 const lockedWait = 100 * time.Millisecond
 
 // RunBatch sends due rows within l, and returns the number of calls after their outcomes are recorded. Jobs and cron
-// use it, together with [Store.Sweep]. It returns nil if no due row remains, or at the bounds of l or ctx. It waits for
-// due rows that another transaction has locked. Other errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the
-// database's.
+// use it. They also need one process that repeats [Store.Sweep] for longer than Lease and Grace, or calls [Store.Run].
+// RunBatch returns nil if no due row remains, or at the bounds of l or ctx. It waits for due rows that another
+// transaction has locked. Other errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the database's.
 func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err error) {
 	if l.Duration > 0 {
 		var cancel context.CancelFunc
