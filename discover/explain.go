@@ -102,7 +102,7 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 }
 
 // matches adds matches that explain all samples: the given compositions, and their variants with other pieces of the
-// same texts. Each match is added only after it reproduced every signature. It returns the simplest composition, or nil.
+// same texts. Each match is added only after it reproduced every signature. It returns the simplest composition or nil.
 func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
 	list := slices.Clone(whole)
 	classes := f.sameTexts()
