@@ -57,8 +57,9 @@ func (t *leaseTimer) forget(before time.Time) {
 
 // Sweep makes one pass of the work between the rounds of Run. It ends leases, gives up old payments, polls the service
 // for unknown rows, with FinalState also for pending rows, applies waiting notifications, and calls OnChange again
-// after a failure. A lease ends only after this Store has watched the claim for a whole lease. A payment that the service
-// does not have is settled only after this Store has watched its claim for Grace. So the process must live that long.
+// after a failure. A lease ends only after this Store has watched the claim for a whole lease. A payment that the
+// service does not have is settled only after this Store has watched its claim for Grace. So the process must live that
+// long.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.leases.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, maxPollWait)))
 	err := errors.Join(s.scheduler.ReleaseUnresolved(ctx), s.endLeases(ctx), s.ledger.ResetImpossible(ctx, sweepRows))
