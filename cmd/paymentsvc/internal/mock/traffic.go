@@ -205,14 +205,6 @@ func withoutAddress(err error) error {
 // signature.
 func ErrorFormats() []string { return []string{"fields", "list", "shared", "status", "html"} }
 
-// CheckErrorFormat returns an error for an unknown format.
-func CheckErrorFormat(format string) error {
-	if !slices.Contains(ErrorFormats(), format) {
-		return errors.New("want one of " + strings.Join(ErrorFormats(), ", "))
-	}
-	return nil
-}
-
 // format is Config.Format of the fake.
 func (opt *Options) format(failed bool, status int, header http.Header, body []byte) (int, []byte) {
 	switch {
