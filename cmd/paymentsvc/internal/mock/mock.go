@@ -13,7 +13,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -325,8 +324,4 @@ func (s *session) change(notify *string, own []receiver, script []scripted) {
 	if script != nil {
 		s.script, s.chosen["script"] = script, byControl
 	}
-}
-
-func validName(name string) bool {
-	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`).MatchString(name)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -233,11 +234,14 @@ func getSessions(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"sessions": list}, nil
 }
 
+// validName matches the name of a session.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 func postSession(c *call, in sessionIn) (int, any, error) {
 	if in.Name == "" {
 		in.Name = c.mock.freeName()
 	}
-	if !validName(in.Name) {
+	if !validName.MatchString(in.Name) {
 		return 0, nil, invalid("name", "name: not 1 to 64 letters, digits, - and _")
 	}
 	opt, err := in.options(c.inherited())
