@@ -162,36 +162,7 @@ func (s *Server) checkSignature(r *http.Request, body []byte, parsed object) *re
 	if slices.ContainsFunc(signers, func(p Project) bool { return s.signedWith(p.Secret, m) }) {
 		return s.checkAge(at)
 	}
-	return &rejection{ProblemSignature, "the signature is not that of this request", s.explain(signers[0], m)}
-}
-
-// explain returns the reason of a wrong signature. The search for it signs the body many times, so it skips large
-// bodies and a flood of wrong signatures.
-func (s *Server) explain(p Project, m *paymentsvc.Message) *SignatureFault {
-	const longest = 64 << 10
-	switch {
-	case len(m.Body) > longest:
-		return &SignatureFault{Reason: "the signature is wrong, and the body is too large for a search of the mistake"}
-	case !s.mayExplain():
-		return &SignatureFault{Reason: "the signature is wrong, like too many others for a search of the mistake"}
-	}
-	return s.diagnose(p, m, m.Header.Get("Signature"))
-}
-
-// mayExplain allows 1000 searches, and one more each second.
-func (s *Server) mayExplain() bool {
-	const burst = 1000 * time.Second
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if earliest := now.Add(-burst); s.nextExplanation.Before(earliest) {
-		s.nextExplanation = earliest
-	}
-	if s.nextExplanation.After(now) {
-		return false
-	}
-	s.nextExplanation = s.nextExplanation.Add(time.Second)
-	return true
+	return &rejection{ProblemSignature, "the signature is not that of this request", s.diagnose(signers[0], m)}
 }
 
 // messageOf returns the parts of a request for the scheme.

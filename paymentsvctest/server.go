@@ -45,8 +45,6 @@ type Server struct {
 	rejections record[Rejection]
 	signatures record[SignatureFault]
 
-	nextExplanation time.Time // when all searches up to now were one a second
-
 	notifyRules []*Rule
 	receiver    Receiver
 	outbox      []*outboxEntry
