@@ -126,31 +126,35 @@ func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 	if len(m.Body) > longest {
 		return &SignatureFault{Reason: "the signature is wrong, and the body is too large for a search of the mistake"}
 	}
-	expected, _ := s.cfg.Scheme.Canonical(nil, m) // Explain reports the error
-	secrets := make([]paymentsvc.Secret, 0, 2*len(s.cfg.Projects))
-	for _, p := range s.cfg.Projects {
-		secrets = append(secrets, p.Secret, p.OldSecret)
-	}
 	signature, watched := m.Header.Get("Signature"), s.watched.latest()
 	for _, signed := range watched {
 		scheme := paymentsvc.Scheme{Canonical: canonical.Literal(string(signed)), Encoding: s.cfg.Scheme.Encoding}
 		if made, err := scheme.Signature(p.Secret, m); err == nil && made == signature {
-			return &SignatureFault{
-				Reason:     "the code under test makes another canonical string",
-				Difference: NewDifference(signed, expected, m.Timestamp, secrets...),
-			}
+			return s.differs("the code under test makes another canonical string", signed, m)
 		}
 	}
 	mistake := s.explainers[p.ID].Explain(m, signature)
-	if mistake.Canonical != nil {
-		return &SignatureFault{
-			Reason: mistake.Text, Difference: NewDifference(mistake.Canonical, expected, m.Timestamp, secrets...),
-		}
+	switch {
+	case mistake.Canonical != nil:
+		return s.differs(mistake.Text, mistake.Canonical, m)
+	case len(watched) == 0:
+		return &SignatureFault{Reason: mistake.Text}
 	}
+	expected, _ := s.cfg.Scheme.Canonical(nil, m) // Explain reports the error
 	if slices.ContainsFunc(watched, func(signed []byte) bool { return bytes.Equal(signed, expected) }) {
 		return &SignatureFault{Reason: "the canonical string is right, so the secret is another one, or the encoding"}
 	}
 	return &SignatureFault{Reason: mistake.Text}
+}
+
+// differs returns a fault with the difference of the signed and the expected canonical string.
+func (s *Server) differs(reason string, signed []byte, m *paymentsvc.Message) *SignatureFault {
+	expected, _ := s.cfg.Scheme.Canonical(nil, m) // the scheme may fail for m
+	secrets := make([]paymentsvc.Secret, 0, 2*len(s.cfg.Projects))
+	for _, p := range s.cfg.Projects {
+		secrets = append(secrets, p.Secret, p.OldSecret)
+	}
+	return &SignatureFault{Reason: reason, Difference: NewDifference(signed, expected, m.Timestamp, secrets...)}
 }
 
 // excerpt is how many bytes on each side of a difference are shown.
