@@ -31,10 +31,7 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 		HTTPClient:  s.HTTPClient(),
 		DecodeError: paymentsvc.ErrorFields(s.cfg.ErrorCode, s.cfg.ErrorMessage),
 	}
-	for _, p := range s.cfg.Projects {
-		if p.ID != projectID {
-			continue
-		}
+	if p := s.project(projectID); p != nil {
 		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: s.cfg.Scheme, Secret: p.Secret, Now: s.cfg.Now})
 		if err == nil { // New has checked the secret
 			c.Signer = signer
