@@ -264,8 +264,11 @@ func (d Delivery) arrived() bool { return d.Err == nil || errors.Is(d.Err, errCu
 
 // cuts reports whether a part of n is not sent.
 func (e *deliveryEffects) cuts(n Notification) bool {
+	if e.cut == nil {
+		return false
+	}
 	size := len(encode(n))
-	return e.cut != nil && e.cut(size) < size
+	return e.cut(size) < size
 }
 
 // count counts the faults that took effect. d is the notification's last delivery.
