@@ -65,7 +65,8 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 		})
 	}()
 	body, _ := paymentsvctest.ReadBody(r) // the fake handles the error
-	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, fieldsOf(body) })
+	about := fieldsOf(body)
+	e.journal.update(m, func(m *message) { m.Body, m.Fields = body, about })
 	e.fake.ServeHTTP(kept, r.WithContext(context.WithValue(r.Context(), messageKey{}, m)))
 	whole = true
 }
