@@ -33,7 +33,10 @@ var claims = map[string]claim{
 	},
 	"delivered": {
 		one: "notification delivered", many: "notifications delivered", filters: messageFilters,
-		counts: func(m *message) bool { return m.Direction == out && !m.Forged && !m.Cut && m.Status/100 == 2 },
+		counts: func(m *message) bool {
+			accepted := paymentsvctest.Delivery{HTTPStatus: m.Status}.Accepted()
+			return m.Direction == out && !m.Forged && !m.Cut && accepted
+		},
 	},
 	"forgeries_refused": {
 		one: "forgery not rejected", many: "forgeries not rejected", filters: messageFilters, isError: true,

@@ -184,7 +184,7 @@ func (e *epoch) post(
 	if err != nil {
 		d.Error = withoutAddress(err).Error()
 	}
-	d.Accepted = d.HTTPStatus/100 == 2
+	d.Accepted = paymentsvctest.Delivery{HTTPStatus: d.HTTPStatus}.Accepted()
 	return d
 }
 
