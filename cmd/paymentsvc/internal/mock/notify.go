@@ -134,7 +134,8 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 		if in.OrderID != "" || in.Status != "" || in.Event != "" || in.Faults != nil {
 			return 0, nil, invalid("body", "body: a raw body takes only to, timestamp and project_id")
 		}
-		return c.postRaw(to, in.ProjectID, cmp.Or(in.Timestamp, new(c.clock.stamp())), []byte(*in.Body), nil)
+		at := *cmp.Or(in.Timestamp, new(c.clock.stamp()))
+		return c.postRaw(to, in.ProjectID, at, []byte(*in.Body), nil)
 	}
 	if in.To != "" || in.Timestamp != nil {
 		return 0, nil, invalid("to", "to, timestamp: only for a raw body; the faults late and early shift a timestamp")
@@ -197,9 +198,9 @@ func events() []string {
 	}
 }
 
-func (c *call) postRaw(to string, project int64, at *time.Time, body []byte, header http.Header) (int, any, error) {
+func (c *call) postRaw(to string, project int64, at time.Time, body []byte, header http.Header) (int, any, error) {
 	sent := []int{}
-	d := c.post(context.WithValue(sending(c.r), sentKey{}, &sent), to, project, *at, body, header)
+	d := c.post(context.WithValue(sending(c.r), sentKey{}, &sent), to, project, at, body, header)
 	d.Faults = []string{}
 	return http.StatusOK, deliveriesAnswer{[]delivery{d}, sent}, nil
 }
@@ -228,5 +229,5 @@ func postResend(c *call, in resendIn) (int, any, error) {
 	if in.Sign == "as_sent" {
 		header = m.Header
 	}
-	return c.postRaw(to, m.Fields.ProjectID, new(c.clock.stamp()), m.Body, header)
+	return c.postRaw(to, m.Fields.ProjectID, c.clock.stamp(), m.Body, header)
 }
