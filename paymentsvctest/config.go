@@ -217,7 +217,7 @@ func (c *Config) completeErrors() error {
 	c.Pages = cmp.Or(c.Pages, "https://pay.example/")
 	c.ErrorCode = cmp.Or(c.ErrorCode, "error_code")
 	c.ErrorMessage = cmp.Or(c.ErrorMessage, "error_message")
-	if (c.ErrorCode+".") == (c.ErrorMessage+".") ||
+	if c.ErrorCode == c.ErrorMessage ||
 		strings.HasPrefix(c.ErrorCode, c.ErrorMessage+".") || strings.HasPrefix(c.ErrorMessage, c.ErrorCode+".") {
 		return invalid("ErrorCode and ErrorMessage", "one is inside the other")
 	}
