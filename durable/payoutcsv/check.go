@@ -180,10 +180,11 @@ func exact(amount paymentsvc.Amount) *big.Rat {
 // amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other
 // amount.
 func (s *sum) amount() paymentsvc.Amount {
+	scale := s.scale
 	if s.rows == 0 {
-		s.scale = 0
+		scale = 0
 	}
-	amount, _ := paymentsvc.ParseAmount(s.total.FloatString(s.scale))
+	amount, _ := paymentsvc.ParseAmount(s.total.FloatString(scale))
 	return amount
 }
 
