@@ -301,12 +301,7 @@ func TestReleaseWaitsForAHold(t *testing.T) {
 		n, err := s.Release(t.Context(), "person", generation, Filter{})
 		released <- result{n, err}
 	}()
-	require.Eventually(t, func() bool {
-		var waits bool
-		err := db.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
-		return err == nil && waits || len(released) > 0
-	}, time.Minute, time.Millisecond)
+	waitUntil(t, func() bool { return len(released) > 0 || db.Number(t, waiters) > 0 })
 	require.NoError(t, hold.Commit())
 	got := <-released
 	require.ErrorIs(t, got.err, ErrChanged)

@@ -230,12 +230,9 @@ func (c *clocks) Add(d time.Duration) {
 const shim = `(SELECT millis FROM test_clock)`
 
 func setClock(t require.TestingT, db database, at time.Time) {
-	_, err := db.ExecContext(context.Background(),
-		`CREATE TABLE IF NOT EXISTS test_clock (one BIGINT PRIMARY KEY, millis BIGINT)`)
-	require.NoError(t, err)
-	_, err = db.ExecContext(context.Background(), fmt.Sprintf(`INSERT INTO test_clock VALUES (1, %[1]d)
-		ON CONFLICT (one) DO UPDATE SET millis = %[1]d`, at.UnixMilli()))
-	require.NoError(t, err)
+	db.Exec(t, `CREATE TABLE IF NOT EXISTS test_clock (one BIGINT PRIMARY KEY, millis BIGINT)`,
+		fmt.Sprintf(`INSERT INTO test_clock VALUES (1, %[1]d)
+			ON CONFLICT (one) DO UPDATE SET millis = %[1]d`, at.UnixMilli()))
 }
 
 // config is a test's, with defaults that fit it.

@@ -113,7 +113,7 @@ func (s *Store) Unreadable(ctx context.Context) ([]Unreadable, error) {
 // of the last 1,000 reviewed notifications. Errors wrap [ErrInvalid] or [ErrNotFound], or are the database's.
 func (s *Store) ReviewUnreadable(ctx context.Context, key, by string) error {
 	if by == "" {
-		return fmt.Errorf("%w: by is required", ErrInvalid)
+		return errNoAuthor
 	}
 	if err := s.ledger.ReviewUnreadable(ctx, ledger.Storable(key), ledger.Storable(by)); err != nil {
 		return fmt.Errorf("durable: review: %w", err)

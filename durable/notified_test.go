@@ -171,10 +171,7 @@ func TestOnChangeCommitsWithTheRow(t *testing.T) {
 			return err
 		}
 		s := openStore(t, db, Config{ChangeStates: []State{StatePending, StateSucceeded}, OnChange: ship})
-		shipped := func() (n int) {
-			require.NoError(t, db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM shipped`).Scan(&n))
-			return n
-		}
+		shipped := func() int { return db.Number(t, `SELECT COUNT(*) FROM shipped`) }
 		_, j := claimed1(t, s, KindPayout, "a")
 		require.NoError(t, s.settle(t.Context(), j, started("o")))
 		assert.Equal(t, StatePending, get(t, s, j.UserData).State, "an outcome is kept")
@@ -360,8 +357,7 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
 		runBatch(t, s, nil)
-		_, err = db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 1`) // a probe asks too
-		require.NoError(t, err)
+		db.Exec(t, `UPDATE durable_control SET pause_until = 1`) // a probe asks too
 		runBatch(t, s, nil)
 		assert.Zero(t, f.calls)
 		r := get(t, s, payout)

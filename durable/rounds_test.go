@@ -82,12 +82,10 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 			completions = append(completions, completionOf(j, j.UserData, 1))
 		}
 	}
-	read := func() (n int) {
+	read := func() int {
 		db.Exec(t, `SELECT pg_stat_force_next_flush()`)
-		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT SUM(seq_tup_read) + (SELECT SUM(idx_tup_read)
-			FROM pg_stat_user_indexes) FROM pg_stat_user_tables
-			WHERE relname NOT IN ('durable_control', 'durable_mark')`).Scan(&n))
-		return n
+		return db.Number(t, `SELECT SUM(seq_tup_read) + (SELECT SUM(idx_tup_read) FROM pg_stat_user_indexes)
+			FROM pg_stat_user_tables WHERE relname NOT IN ('durable_control', 'durable_mark')`)
 	}
 	for range 9 { // the sixth makes the plan that is kept
 		round()
@@ -209,8 +207,7 @@ func TestRowsOfAnotherStateAreNotClaimed(t *testing.T) {
 			assert.NotEqual(t, claimed[0].UserData, j.UserData, "it is claimed")
 			assert.Equal(t, StateStarting, get(t, s, j.UserData).State)
 		}
-		n, _ := s.Status(t.Context())
-		assert.LessOrEqual(t, n.Starting, int64(2))
+		assert.LessOrEqual(t, status(t, s).Starting, int64(2))
 	})
 }
 

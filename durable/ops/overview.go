@@ -162,11 +162,6 @@ func (p *page) files(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-type unreadableText struct {
-	durable.Unreadable
-	Cut bool // the whole body is longer
-}
-
 // unreadable lists the notifications with an unreadable body.
 func (p *page) unreadable(w http.ResponseWriter, r *http.Request) error {
 	f, err := p.frame(r, "Unreadable notifications", "")
@@ -177,14 +172,10 @@ func (p *page) unreadable(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := struct {
+	p.show(w, http.StatusOK, "unreadable", struct {
 		frame
-		List []unreadableText
-	}{frame: f}
-	for _, u := range list {
-		view.List = append(view.List, unreadableText{u, u.Size > int64(len(u.Body))})
-	}
-	p.show(w, http.StatusOK, "unreadable", view)
+		List []durable.Unreadable
+	}{f, list})
 	return nil
 }
 

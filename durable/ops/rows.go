@@ -140,10 +140,13 @@ func cursor(row durable.Row, byLine bool) string {
 	return row.Cursor()
 }
 
-// fileName returns the name of a batch, "" for an unknown batch.
+// fileName returns the name of a batch, "" for an unknown batch or without one.
 func (p *page) fileName(ctx context.Context, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
 	for batch, err := range p.store.Batches(ctx) {
-		if err != nil || id != "" && batch.ID == id {
+		if err != nil || batch.ID == id {
 			return batch.Name, err
 		}
 	}

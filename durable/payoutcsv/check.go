@@ -125,7 +125,7 @@ func (c *counter) add(row Row) {
 		return
 	}
 	c.r.Payouts++
-	c.sum.add(row.Amount)
+	c.sum.add(row.Amount, exact(row.Amount))
 	c.totalRow = 0
 	if row.isTotal {
 		c.totalRow = row.Line
@@ -158,25 +158,20 @@ type sum struct {
 	total big.Rat
 }
 
-// add ignores an unset amount.
-func (s *sum) add(amount paymentsvc.Amount) {
-	if amount.IsSet() {
+// add ignores an unset amount, whose value is nil.
+func (s *sum) add(amount paymentsvc.Amount, value *big.Rat) {
+	if value != nil {
 		_, decimals, _ := strings.Cut(amount.String(), ".")
 		s.rows, s.scale = s.rows+1, max(s.scale, len(decimals))
-		s.total.Add(&s.total, exact(amount))
+		s.total.Add(&s.total, value)
 	}
 }
 
-// isTotal reports whether several times an amount is the sum of at least two amounts. With one amount it would be an
-// equal payout. Below rows with their subtotals, twice a total is the sum.
-func (s *sum) isTotal(amount paymentsvc.Amount, times int64) bool {
-	if s.rows < 2 || !amount.IsSet() {
-		return false
-	}
-	several := exact(amount)
-	return several.Mul(several, big.NewRat(times, 1)).Cmp(&s.total) == 0
-}
+// isTotal reports whether a value is the sum of at least two amounts. With one amount it would be an equal payout.
+func (s *sum) isTotal(value *big.Rat) bool { return s.rows >= 2 && value.Cmp(&s.total) == 0 }
 
+// exact returns the value of an amount, nil for an unset amount. Callers reuse the value, because parsing costs more
+// than adding.
 func exact(amount paymentsvc.Amount) *big.Rat {
 	r, _ := new(big.Rat).SetString(amount.String())
 	return r
@@ -185,10 +180,11 @@ func exact(amount paymentsvc.Amount) *big.Rat {
 // amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other
 // amount.
 func (s *sum) amount() paymentsvc.Amount {
+	scale := s.scale
 	if s.rows == 0 {
-		s.scale = 0
+		scale = 0
 	}
-	amount, _ := paymentsvc.ParseAmount(s.total.FloatString(s.scale))
+	amount, _ := paymentsvc.ParseAmount(s.total.FloatString(scale))
 	return amount
 }
 
@@ -210,8 +206,8 @@ func (d duplicates) add(reference string, line int64) (earlier first, duplicate 
 	return earlier, duplicate, key
 }
 
-// valuesOf hashes the amount and the destination. Equal amounts such as 1.5 and 1.50 have the same hash.
-func valuesOf(row Row) uint32 {
-	sum := sha256.Sum256([]byte(exact(row.Amount).RatString() + "\x00" + row.Destination))
+// valuesOf hashes the value of an amount and the destination. Equal amounts such as 1.5 and 1.50 have the same hash.
+func valuesOf(amount *big.Rat, destination string) uint32 {
+	sum := sha256.Sum256([]byte(amount.RatString() + "\x00" + destination))
 	return max(1, binary.BigEndian.Uint32(sum[:4]))
 }

@@ -291,7 +291,7 @@ func (i *importer) count(queued []durable.Queued) {
 			}
 		case q.New:
 			i.result.New++
-			i.added.sum.add(i.payouts[n].Amount)
+			i.added.sum.add(i.payouts[n].Amount, exact(i.payouts[n].Amount))
 		default:
 			i.result.Known++
 		}

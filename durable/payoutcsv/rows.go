@@ -14,6 +14,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -197,9 +198,10 @@ func (r *reader) check(line int64, record []string) Row {
 	}
 	amount, amountReason := r.amount(record[r.columns[columnAmount]])
 	row.Amount = amount
-	row.isTotal = r.all.isTotal(amount, 1) || r.accepted.isTotal(amount, 1) || r.subtotal && r.all.isTotal(amount, 2)
+	value := exact(amount)
+	row.isTotal = value != nil && r.isTotal(value)
 	r.subtotal = r.subtotal || row.isTotal
-	r.all.add(amount)
+	r.all.add(amount, value)
 	if reason := checkText(row.Reference); reason != "" {
 		return r.rejected(line, "reference: "+reason)
 	}
@@ -217,15 +219,22 @@ func (r *reader) check(line int64, record []string) Row {
 	if duplicate {
 		again := r.rejected(line, fmt.Sprintf("duplicate reference, already in line %d", earlier.line))
 		again.Duplicate = true
-		if earlier.values != 0 && earlier.values != valuesOf(row) {
+		if earlier.values != 0 && earlier.values != valuesOf(value, row.Destination) {
 			again.Contradicts = true
 			again.Rejected = fmt.Sprintf("lines %d and %d have one reference with different values", earlier.line, line)
 		}
 		return again
 	}
-	r.seen[key] = first{r.seen[key].line, valuesOf(row)}
-	r.accepted.add(amount)
+	r.seen[key] = first{r.seen[key].line, valuesOf(value, row.Destination)}
+	r.accepted.add(amount, value)
 	return row
+}
+
+// isTotal reports whether a value is the sum of the rows above. Below rows with their subtotals, twice a total is the
+// sum.
+func (r *reader) isTotal(value *big.Rat) bool {
+	return r.all.isTotal(value) || r.accepted.isTotal(value) ||
+		r.subtotal && r.all.isTotal(new(big.Rat).Add(value, value))
 }
 
 const exponent = "a number with an exponent, as spreadsheets shorten long numbers"

@@ -248,7 +248,8 @@ func (p *program) summarize(ctx context.Context, file io.ReadSeeker) (s summary,
 			}
 		}
 	}
-	return s, compare()
+	err = compare() // before return, because Go does not specify whether return reads s before or after a call
+	return s, err
 }
 
 // wait returns when every payout of the file was sent or is blocked until an operator acts.

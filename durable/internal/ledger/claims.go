@@ -82,14 +82,15 @@ func (l *Ledger) claim(
 	if err != nil || len(due) == 0 {
 		return nil, err
 	}
-	if _, err := l.exec(ctx, tx, claimSQL[1], list(due), r.Token, r.Lease); err != nil {
+	users := list(due)
+	if _, err := l.exec(ctx, tx, claimSQL[1], users, r.Token, r.Lease); err != nil {
 		return nil, err
 	}
 	return collect(ctx, l, tx, func(c *Claim) []any {
 		return []any{
 			&c.UserData, &c.Kind, &c.Type, &c.Amount, &c.Destination, &c.Token, &c.Claims, &c.ClaimedAt, &c.dueAt,
 		}
-	}, claimSQL[2], list(due), r.Token)
+	}, claimSQL[2], users, r.Token)
 }
 
 // Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at

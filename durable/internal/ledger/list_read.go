@@ -66,8 +66,7 @@ func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selectio
 	if err != nil || f.Batch == "" {
 		return s, err
 	}
-	err = l.query(ctx, on, func(rows *sql.Rows) error { return rows.Scan(&s.first, &s.last) }, listBatch, f.Batch)
-	return s, err
+	return s, l.one(ctx, on, []any{&s.first, &s.last}, listBatch, f.Batch)
 }
 
 // Named returns the rows of f with one of the user_data, in the order of f, and the database's time. It reads from

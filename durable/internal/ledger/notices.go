@@ -110,13 +110,13 @@ func (l *Ledger) flagFailure(ctx context.Context, n Notice, failure error) error
 
 // find returns the row of a notification.
 func (tx *Tx) find(ctx context.Context, n Notice) (*row.Row, error) {
+	kind := KindOf(n.Event)
 	if n.UserData != "" {
-		r, err := tx.load(ctx, n.UserData, KindOf(n.Event))
+		r, err := tx.load(ctx, n.UserData, kind)
 		if !errors.Is(err, ErrNotFound) {
 			return r, err
 		}
 	}
-	kind := KindOf(n.Event)
 	users, err := tx.l.texts(ctx, tx, `SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $2`,
 		string(kind), n.OrderID)
 	if err != nil || len(users) == 0 {

@@ -149,9 +149,8 @@ func (l *Ledger) measure(ctx context.Context, on rowser) error {
 		return nil
 	}
 	var sizes [5]uint64
-	err := l.query(ctx, on, func(rows *sql.Rows) error {
-		return rows.Scan(&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4])
-	}, `SELECT pg_relation_size('durable_rows'), pg_relation_size('durable_queue'), pg_relation_size('durable_claims'),
+	err := l.one(ctx, on, []any{&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4]},
+		`SELECT pg_relation_size('durable_rows'), pg_relation_size('durable_queue'), pg_relation_size('durable_claims'),
 		pg_relation_size('durable_notifications'), pg_relation_size('durable_pruned')`)
 	if err != nil {
 		return err

@@ -115,8 +115,9 @@ func (l *Ledger) recordSQLite(ctx context.Context, tx compiled, r Request, got *
 	for _, userData := range named {
 		got.Recorded[userData] = true
 	}
-	for n := 1; n <= 2; n++ {
-		if _, err := l.exec(ctx, tx, recordSQLite[n], completions, list(named)); err != nil {
+	users := list(named)
+	for _, statement := range recordSQLite[1:] {
+		if _, err := l.exec(ctx, tx, statement, completions, users); err != nil {
 			return err
 		}
 	}

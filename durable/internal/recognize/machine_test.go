@@ -205,8 +205,7 @@ func (m *machine) release() {
 
 // A restore to any earlier moment sends nothing twice, wherever the processes are, and nothing else is held.
 func TestNoRestoreSendsAPayoutTwice(t *testing.T) {
-	db := dbtest.Open(t, ":memory:")
-	db.Exec(t, tables...)
+	db := prepared(t, dbtest.Open(t, ":memory:"))
 	db.Exec(t, `ALTER TABLE durable_control ADD COLUMN started TEXT NOT NULL DEFAULT ''`,
 		`CREATE TABLE clock (ticks BIGINT)`, `INSERT INTO clock VALUES (0)`,
 		`CREATE TABLE claims (payout INTEGER PRIMARY KEY)`, `CREATE TABLE payouts (n INTEGER PRIMARY KEY)`,
