@@ -658,7 +658,7 @@ func (l seenListener) Accept() (net.Conn, error) {
 	return seenConn{conn, l.arrived}, nil
 }
 
-var cancels = flag.Int64("cancels", 10_000, "random cancellations over each protocol, at least")
+var cancels = flag.Int64("cancels", 2_000, "random cancellations over each protocol, at least")
 
 func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 	const callers = 16
@@ -920,7 +920,7 @@ func newBreakingServer(t testing.TB, http2 bool) *breakingServer {
 	return s
 }
 
-var repeats = flag.Int64("repeats", 50, "calls through each transport that repeats")
+var repeats = flag.Int64("repeats", 16, "calls through each transport that repeats")
 
 func TestTransportThatRepeatsIsStopped(t *testing.T) {
 	const callers = 8
