@@ -983,6 +983,7 @@ func TestTransportThatRepeatsIsStopped(t *testing.T) {
 func TestTransportThatRestoresGetBodyIsStopped(t *testing.T) {
 	for name, wrap := range repeatingTransports() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // net/http waits before it repeats
 			s := newListener(t)
 			s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
 			protocols := new(http.Protocols)
