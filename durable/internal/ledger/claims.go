@@ -11,7 +11,8 @@ import (
 // arrive late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.
 func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		claims, err := l.texts(ctx, tx, `SELECT user_data FROM durable_claims WHERE token{in $1}{lock}`, list(tokens))
+		claims, err := l.texts(ctx, tx,
+			`SELECT user_data FROM durable_claims WHERE token{in $1} ORDER BY user_data{lock}`, list(tokens))
 		if err != nil || len(claims) == 0 {
 			return err
 		}

@@ -118,7 +118,8 @@ func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		users, err := l.dequeue(ctx, tx, `generation < $2 AND user_data{in $1}{lock}`, list(userData), generation)
+		users, err := l.dequeue(ctx, tx, `generation < $2 AND user_data{in $1} ORDER BY user_data{lock}`,
+			list(userData), generation)
 		if err != nil {
 			return err
 		}
