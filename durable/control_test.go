@@ -376,24 +376,23 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		db.SetMaxOpenConns(1)
 		c := config(Config{})
 		c.Project = "another"
 		openStore(t, db, Config{})
 		_, err := Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, `it belongs to project "test"`)
-		unsafe, setting := `PRAGMA synchronous = NORMAL`, "synchronous is"
-		if !db.SQLite {
-			unsafe, setting = `SET synchronous_commit = local`, "synchronous_commit is"
-		}
 		c = config(Config{HoldOnlyOnRestore: true})
 		c.AllowUnsafeDatabase = false
+		setting := "synchronous_commit is"
 		if db.SQLite { // the test's server has fsync off
 			_, err = Open(t.Context(), db.DB, c)
 			require.NoError(t, err)
+			db.Exec(t, `PRAGMA synchronous = NORMAL`)
+			setting = "synchronous is"
+		} else {
+			db = dbtest.Open(t, db.Address+"&synchronous_commit=local")
 		}
-		db.Exec(t, unsafe)
 		_, err = Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, setting)

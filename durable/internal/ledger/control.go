@@ -165,8 +165,7 @@ func (l *Ledger) Join(ctx context.Context, project string) (stored string, err e
 func (l *Ledger) Ready(ctx context.Context) error {
 	var wrote, read int64
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return l.one(ctx, tx, []any{&wrote}, `UPDATE durable_control
-			SET heartbeat = {greatest}(heartbeat + 1, {now}) RETURNING heartbeat`)
+		return l.one(ctx, tx, []any{&wrote}, `UPDATE durable_control SET heartbeat = heartbeat + 1 RETURNING heartbeat`)
 	})
 	if err == nil {
 		err = l.one(ctx, l.DB, []any{&read}, `SELECT heartbeat FROM durable_control`)
