@@ -76,7 +76,8 @@ type Config struct {
 	Lease time.Duration
 	// Grace is how long after its last claim a request may still reach the service. During Grace, NotFound is not
 	// trusted. It must be at least the sum of Timeout and 2 minutes, because after a network failure of 55 seconds, the
-	// operating system delivered a request 54 seconds late. The default is this sum.
+	// operating system delivered a request 54 seconds late. The default is this sum. All processes need the same Grace, for
+	// the longest Timeout of any of them, also the process of the operators' page.
 	Grace time.Duration
 	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -243,6 +244,25 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 		assert.Equal(t, 4, n)
 		runBatch(t, s, nil)
 		assert.Equal(t, 6, f.calls)
+	})
+}
+
+// An operator may release a payout that was paid before the backup. The service may reject the duplicate.
+func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		changes := 0
+		s := openStore(t, db, Config{
+			Service:  &service{before: func(int, string) error { return refused(400, "duplicate") }},
+			OnChange: func(context.Context, *sql.Tx, Event) error { changes++; return nil },
+		})
+		q := queue(t, s, payouts("a", 1)...)
+		generation, err := s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		_, err = s.Release(t.Context(), "person", generation, Filter{})
+		require.NoError(t, err)
+		runBatch(t, s, nil)
+		r := get(t, s, q[0].UserData)
+		assert.Equal(t, []any{StateUnknown, row.RejectedLater, 0}, []any{r.State, r.ReviewReason, changes})
 	})
 }
 
