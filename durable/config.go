@@ -91,7 +91,9 @@ type Config struct {
 	// Poll is the interval of Run's scans for work. The default is 1 second.
 	Poll time.Duration
 
-	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates. See [Event].
+	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates, by the process that makes
+	// the change. See [Event]. A process without OnChange calls none, and no other process calls it later. So set it in all
+	// processes with this database, also in the process of the operators' page.
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
 	// ChangeStates are the states with a call of OnChange. The default is succeeded, failed and rejected. With
 	// StatePending, durable records each outcome separately and therefore slower.

@@ -58,7 +58,7 @@ func (s *Store) request(r schedule.Request[callResult]) ledger.Request {
 	request := ledger.Request{
 		OrderIDs: r.OrderIDs, Token: r.Token, Lease: s.c.Lease.Milliseconds(),
 		Free: r.Free, MaxRows: r.MaxRows, MaxPayments: r.MaxPayments,
-		AfterPayments: ledger.Position(r.After.Payments), AfterPayouts: ledger.Position(r.After.Payouts),
+		AfterPayments: ledger.Place(r.After.Payments), AfterPayouts: ledger.Place(r.After.Payouts),
 		Last: s.guard.Last(), Identity: s.guard.Server(),
 	}
 	for _, c := range r.Completions {

@@ -110,7 +110,7 @@ type noticeScans struct {
 	mu       sync.Mutex
 	last     time.Time
 	complete time.Time // the last scan that included notifications older than a day
-	warned   ledger.Arrival
+	warned   ledger.Place
 }
 
 // due reports whether a scan is due, and whether it must include all notifications.
@@ -154,7 +154,7 @@ func (s *Store) warnUnmatched(ctx context.Context) error {
 	defer s.scans.mu.Unlock()
 	notices, err := s.ledger.UnmatchedAfter(ctx, s.scans.warned, sweepRows)
 	for _, n := range notices {
-		s.scans.warned = ledger.Arrival{At: n.ReceivedAt.UnixMilli(), Key: n.Key}
+		s.scans.warned = ledger.Place{At: n.ReceivedAt.UnixMilli(), Key: n.Key}
 		pruned, failed := s.ledger.KeepForPruned(ctx, n)
 		err = errors.Join(err, failed)
 		if pruned {

@@ -79,7 +79,7 @@ func (l *Ledger) claim(
 	if k == row.Payment {
 		after = r.AfterPayments
 	}
-	due, err := l.texts(ctx, tx, claimSQL[0], string(k), generation, after.DueAt, after.UserData, limit)
+	due, err := l.texts(ctx, tx, claimSQL[0], string(k), generation, after.At, after.Key, limit)
 	if err != nil || len(due) == 0 {
 		return nil, err
 	}

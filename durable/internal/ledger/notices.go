@@ -209,14 +209,8 @@ func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, er
 const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
 	AND received_at BETWEEN {now} - 2592000000 AND {now} - 300000`
 
-// Arrival is a place in the order of notifications. Several may arrive in one millisecond.
-type Arrival struct {
-	At  int64
-	Key string
-}
-
-// UnmatchedAfter returns the final notifications without a row behind an arrival, the oldest first.
-func (l *Ledger) UnmatchedAfter(ctx context.Context, after Arrival, limit int) ([]Notice, error) {
+// UnmatchedAfter returns the final notifications without a row behind a place, the oldest first.
+func (l *Ledger) UnmatchedAfter(ctx context.Context, after Place, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.DB, unmatched+` AND (received_at, key) > ($1, $2) ORDER BY received_at, key LIMIT $3`,
 		after.At, after.Key, limit)
 }
