@@ -394,6 +394,29 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 	}
 }
 
+// The rows are restored below an open process without an earlier claim, for example by .restore of sqlite3. The process
+// claims in a round, or in a probe after a timed pause.
+func TestRestoreBelowAnIdleProcessIsHeld(t *testing.T) {
+	for _, pauseUntil := range []string{"0", "1"} {
+		each(t, func(t *testing.T, db database) {
+			f, w := &service{}, &markWitness{}
+			s, idle := openStore(t, db, Config{Service: f, Witness: w}), openStore(t, db, Config{Service: f, Witness: w})
+			queue(t, s, payouts("a", 3)...)
+			backup, err := dbtest.CopyRows(t.Context(), db.DB)
+			require.NoError(t, err)
+			runBatch(t, s, nil)
+			require.NoError(t, backup.Restore(t.Context(), db.DB))
+			db.Exec(t, `UPDATE durable_control SET pause_until = `+pauseUntil)
+			require.NoError(t, idle.Ready(t.Context()), "another transaction does not hide the restore")
+			_, _ = idle.RunBatch(t.Context(), BatchLimit{}) // an error of its claims on PostgreSQL
+			assert.Equal(t, 3, f.calls)
+			got := status(t, idle)
+			assert.True(t, got.Hold)
+			assert.Contains(t, got.HoldReason, "behind the witness")
+		})
+	}
+}
+
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		c := config(Config{})

@@ -95,9 +95,10 @@ func (l *Ledger) claim(
 }
 
 // Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at
-// most. Without a due payout the pause ends. On another server than identity, see Identify, Probe claims nothing.
+// most. Without a due payout the pause ends. On another server than identity, see Identify, Probe claims nothing. The
+// error is ErrOlder if the mark of SQLite is below witnessed.
 func (l *Ledger) Probe(
-	ctx context.Context, token string, lease int64, identity string,
+	ctx context.Context, token string, lease int64, identity string, witnessed int64,
 ) (claims []Claim, mark int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims = nil
@@ -116,7 +117,7 @@ func (l *Ledger) Probe(
 			_, err = l.exec(ctx, tx, `UPDATE durable_control SET pause_until = 0, probe = ''`)
 			return err
 		}
-		mark, err = l.mark(ctx, tx)
+		mark, err = l.raiseMark(ctx, tx, witnessed)
 		return err
 	})
 	return claims, mark, err

@@ -46,9 +46,11 @@ type Request struct {
 	Free, MaxRows, MaxPayments int
 	// The queue of each kind is read behind these places, which have due times. The zero value is the start.
 	AfterPayments, AfterPayouts Place
-	// Last is the last committed claim of this process, and Identity the recognized server, see Identify.
-	Last     row.Claim
-	Identity string
+	// Last is the last committed claim of this process, and Identity the recognized server, see Identify. Witnessed is the
+	// mark of the witness on SQLite.
+	Last      row.Claim
+	Identity  string
+	Witnessed int64
 }
 
 // Status is a reason for a round to claim no rows.
@@ -60,7 +62,7 @@ const (
 	Paused  Status = "paused"  // a pause lasts
 	Elapsed Status = "elapsed" // a timed pause is over: Probe may claim one row
 	Lost    Status = "lost"    // the last committed claim is gone
-	Moved   Status = "moved"   // the server may be another one
+	Moved   Status = "moved"   // the server may be another one, or the database an older copy
 )
 
 // Round is the result of a committed round.
