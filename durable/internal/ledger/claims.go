@@ -7,6 +7,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
+// A created row is in the queue or has a claim, and never both. A claim deletes the entry of the queue in its own commit,
+// so one process at most may call the service for the row. The token of a claim identifies its process and round.
+
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
 // arrive late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.
 func (l *Ledger) Release(ctx context.Context, tokens []string) error {
@@ -41,7 +44,7 @@ func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) err
 	return err
 }
 
-// requeue makes created rows due that dequeue has removed. set is the begin of a list of further changes.
+// requeue makes created rows due that dequeue has removed. set has further changes, each with a comma after it.
 func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set string, args ...any) error {
 	if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET `+set+` due_at = {now}, updated_at = {now}, version = version + 1
 		WHERE state = 'created' AND user_data{in $1}`, append([]any{list(userData)}, args...)...); err != nil {
@@ -51,8 +54,8 @@ func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set
 }
 
 // dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. It locks the
-// rows first, as Change does. On PostgreSQL it looks up each row by the key, because without
-// statistics a join would compare each row with each.
+// rows first, as Change does. On PostgreSQL it looks up each row by the key, because without statistics a join would
+// compare each row with each.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
 	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
 	if l.Dialect == PostgreSQL {

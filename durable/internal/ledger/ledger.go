@@ -99,9 +99,9 @@ func replacer(d Dialect, now string) *strings.Replacer {
 	return strings.NewReplacer(append(pairs, "{now}", now, "{in $1}", in+"1"+end, "{in $2}", in+"2"+end)...)
 }
 
-// unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows
-// that the service has the row: it was paid before a backup was restored. OFFSET 0 makes PostgreSQL look up one
-// user_data at a time instead of joining with all unmatched notifications.
+// unnotified is the condition that no unmatched notification has the user_data of the queue row q. A restored backup may
+// have lost the order_id of q, and such a notification is evidence that the service has q. OFFSET 0 makes PostgreSQL
+// look up one user_data at a time instead of joining with all unmatched notifications.
 const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
 	LIMIT 1 OFFSET 0)`

@@ -12,6 +12,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
+// A notification is committed before it is applied, and an order_id before its notifications are looked up. So the later
+// of both finds the other. A notification without a row waits with matched = 0.
+
 // Notice is a stored notification.
 type Notice struct {
 	Key, OrderID, UserData string
@@ -192,8 +195,8 @@ func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, 
 	return l.notices(ctx, l.DB, `matched = 0 AND user_data = $1 ORDER BY received_at, key`, userData)
 }
 
-// Late returns order_ids of unmatched notifications whose rows are known: a process died before it applied them, or the
-// rows came later. since is their greatest age in milliseconds. A notification from the future arrived while the
+// Late returns order_ids of unmatched notifications with a known row. Their process died before it applied them, or the
+// row came later. since is their greatest age in milliseconds. A notification from the future arrived while the
 // database's clock was wrong.
 func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
 	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`

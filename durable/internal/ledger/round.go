@@ -13,6 +13,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
+// A round is the fast way: one commit for the usual successes of many calls and for new claims. It leaves out a success
+// with further consequences, and Change records it.
+
 // Completion is the success of a claimed row's call.
 type Completion struct {
 	UserData    string   `json:"u"`
