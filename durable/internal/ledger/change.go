@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Change is the slow way: one row in one transaction, with all consequences. It locks the order_id, the claim, the row and
-// the control row, in this order. A round waits for none of these locks.
+// Change is the slow way: one row in one transaction, with all consequences. It locks the order_id, the claim, the row
+// and the control row, in this order. A round waits for none of these locks.
 
 // errOrderTaken reports an order_id that another row has got at the same time. The next attempt finds it.
 var errOrderTaken = errors.New("durable: another row got the order_id")

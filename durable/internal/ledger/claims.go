@@ -7,8 +7,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// A created row is in the queue or has a claim, and never both. A claim deletes the entry of the queue in its own commit,
-// so one process at most may call the service for the row. The token of a claim identifies its process and round.
+// A created row is in the queue or has a claim, and never both. A claim deletes the entry of the queue in its own
+// commit, so one process at most may call the service for the row. The token of a claim identifies its process and
+// round.
 
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
 // arrive late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.

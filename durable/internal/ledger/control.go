@@ -113,9 +113,9 @@ func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
 	return err
 }
 
-// ReleaseHeld moves held payouts to the current generation, so that they are sent. They may have been started before the
-// hold, so a rejection is not final. It returns their number. If generation is not the current one, it moves no payout,
-// and the error is row.ErrChanged.
+// ReleaseHeld moves held payouts to the current generation, so that they are sent. They may have been started before
+// the hold, so a rejection is not final. It returns their number. If generation is not the current one, it moves no
+// payout, and the error is row.ErrChanged.
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {

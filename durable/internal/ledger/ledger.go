@@ -99,9 +99,9 @@ func replacer(d Dialect, now string) *strings.Replacer {
 	return strings.NewReplacer(append(pairs, "{now}", now, "{in $1}", in+"1"+end, "{in $2}", in+"2"+end)...)
 }
 
-// unnotified is the condition that no unmatched notification has the user_data of the queue row q. A restored backup may
-// have lost the order_id of q, and such a notification is evidence that the service has q. OFFSET 0 makes PostgreSQL
-// look up one user_data at a time instead of joining with all unmatched notifications.
+// unnotified is the condition that no unmatched notification has the user_data of the queue row q. A restored backup
+// may have lost the order_id of q, and such a notification is evidence that the service has q. OFFSET 0 makes
+// PostgreSQL look up one user_data at a time instead of joining with all unmatched notifications.
 const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
 	LIMIT 1 OFFSET 0)`
@@ -185,9 +185,9 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 // ErrOlder reports a database with a lower mark than its witness.
 var ErrOlder = errors.New("durable: the database is an older copy than before")
 
-// raiseMark raises the mark of SQLite to the time in microseconds, and returns it. The error is ErrOlder if the mark was
-// below the one of the witness. Tx raises the mark by one only, so after a restore the mark stays below the witness.
-// PostgreSQL has no mark in its transactions, and the result is 0.
+// raiseMark raises the mark of SQLite to the time in microseconds, and returns it. The error is ErrOlder if the mark
+// was below the one of the witness. Tx raises the mark by one only, so after a restore the mark stays below the
+// witness. PostgreSQL has no mark in its transactions, and the result is 0.
 const raiseMark = `UPDATE durable_mark SET mark = MAX(mark, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 	WHERE mark > $1 RETURNING mark`
 

@@ -31,8 +31,8 @@ type Filter struct {
 	unflagged bool // selects rows without a review reason
 }
 
-// Place is a place in a list, in the order of a time and then of a key, because several entries may have one time. At is
-// the time in Unix milliseconds. Key is the user_data of a row or the key of a notification.
+// Place is a place in a list, in the order of a time and then of a key, because several entries may have one time. At
+// is the time in Unix milliseconds. Key is the user_data of a row or the key of a notification.
 type Place struct {
 	At  int64
 	Key string

@@ -12,8 +12,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// A notification is committed before it is applied, and an order_id before its notifications are looked up. So the later
-// of both finds the other. A notification without a row waits with matched = 0.
+// A notification is committed before it is applied, and an order_id before its notifications are looked up. So the
+// later of both finds the other. A notification without a row waits with matched = 0.
 
 // Notice is a stored notification.
 type Notice struct {

@@ -105,8 +105,8 @@ func (g *Guard) Server() string {
 // Witnessed reports whether a witness outside the database stores the mark.
 func (g *Guard) Witnessed() bool { return g.Witness != nil }
 
-// Mark returns the mark of the witness on SQLite, and 0 on PostgreSQL, where [Guard.BeforeCalls] compares the marks. Call
-// it before a claim. A database with a lower mark is an older copy.
+// Mark returns the mark of the witness on SQLite, and 0 on PostgreSQL, where [Guard.BeforeCalls] compares the marks.
+// Call it before a claim. A database with a lower mark is an older copy.
 func (g *Guard) Mark(ctx context.Context) (int64, error) {
 	if !g.SQLite {
 		return 0, nil
