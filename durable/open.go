@@ -29,7 +29,6 @@ type Store struct {
 	pending pendingPolls
 	breaker atomic.Int64 // calls of payouts in a row without a response
 	scans   noticeScans
-	warned  atomic.Int64 // arrival of the last notification that warnUnmatched has logged
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
