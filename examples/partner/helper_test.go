@@ -211,7 +211,6 @@ func serviceFlags(t *testing.T, address, database string) []string {
 		string(paymentsvctest.ProblemRepeated),
 		"-secret-file", fileWith(t, key), "-old-secret-file", fileWith(t, oldKey), "-database", database,
 		"-allow-unsafe-database",
-		"-checkouts-per-minute", "0",
 	}
 }
 

@@ -53,7 +53,7 @@ type settings struct {
 	NotFound                        func(*paymentsvc.Error) bool
 	AccountCodes, AdminHosts        []string
 	Addr, Admin, UserHeader         string
-	Checkouts, Slots, DemoFaults    int
+	Slots, DemoFaults               int
 	AllowUnsafe, Traces, LogJSON    bool
 	LogLevel                        slog.Level
 	File                            payoutcsv.Options
@@ -130,9 +130,6 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 		"admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts),
 	)
 	flags.StringVar(&set.UserHeader, "admin-user-header", "", "`name` of the header in which your login says who decides")
-	flags.IntVar(
-		&set.Checkouts, "checkouts-per-minute", 10, "payments that one client address may start per minute; 0 is no limit",
-	)
 	flags.IntVar(&set.Slots, "slots", 8, "calls that this process makes at once")
 	flags.BoolVar(
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
@@ -199,8 +196,8 @@ func (set *settings) complete(words []string) error {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil
-	case set.DemoFaults < 0 || set.Checkouts < 0 || set.Slots < 1 || set.File.Scale < 0:
-		return errors.New("-demo-faults, -checkouts-per-minute, -slots or -scale is out of range")
+	case set.DemoFaults < 0 || set.Slots < 1 || set.File.Scale < 0:
+		return errors.New("-demo-faults, -slots or -scale is out of range")
 	case set.Database == "" && (set.Command == "hold" || set.Service != "" && set.Command != "check"):
 		return errors.New("-service and hold need -database: a database for one run forgets its payouts and its hold")
 	}
