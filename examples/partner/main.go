@@ -141,8 +141,7 @@ func (p *program) openStore(ctx context.Context) error {
 		AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
 	if errors.Is(err, durable.ErrUnsafeDatabase) && strings.Contains(err.Error(), "Config.Project") {
-		return errors.New(
-			"-database belongs to another -service-name, -partner or -project, or to a fake: name another database")
+		return errors.New("-database belongs to another -service-name, -partner or -project, or to a fake")
 	}
 	if err != nil {
 		return err

@@ -330,8 +330,6 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 		assert.Contains(t, out, "-database belongs to another -service")
 	}
 	assert.Len(t, service.Orders(), started)
-	named := append(serviceFlags(t, service.URL, database+"2"), "-service-name", "pay", "results")
-	open(t, named[:len(named)-1]...).Close()
 	for _, c := range []struct {
 		args []string
 		code int
@@ -340,7 +338,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 		{[]string{"-service", "https://new.example"}, exitDone},
 		{[]string{"-service-name", "other"}, exitError},
 	} {
-		code, out := command(t, append(named, c.args...)...)
+		code, out := command(t, append(append(flags, "results"), c.args...)...)
 		assert.Equal(t, c.code, code, out)
 	}
 	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // what it warns of

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -111,7 +110,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
 	flags.Func("secret-file", "`file` with the project secret key (PAYMENTSVC_SECRET_FILE)", text(&set.secretFile))
 	flags.StringVar(&set.Name, "service-name", "",
-		"`name` of the service in the database, which must never change; without it the address")
+		"your `name` for the service, stored in the database; it must never change, so it is not the address")
 	flags.StringVar(&set.oldFile, "old-secret-file", "",
 		"`file` with the key before a rotation: notifications may still be signed with it\n"+
 			"(not with a -scheme that contains the secret)")
@@ -214,10 +213,9 @@ func (set *settings) complete(words []string) error {
 }
 
 func (set *settings) readService() (err error) {
-	set.Service = strings.TrimRight(set.Service, "/")
-	set.Name = cmp.Or(set.Name, set.Service)
-	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" || set.fields == "" {
-		return errors.New("-service needs -partner, -project, -secret-file, -scheme and -error-fields")
+	if set.Name == "" || set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" ||
+		set.fields == "" {
+		return errors.New("-service needs -service-name, -partner, -project, -secret-file, -scheme and -error-fields")
 	}
 	for name, file := range map[string]string{"-secret-file": set.secretFile, "-old-secret-file": set.oldFile} {
 		if file == "" {
