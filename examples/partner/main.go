@@ -7,8 +7,9 @@
 //	go run . check payouts.csv
 //	go run . payouts payouts.csv
 //
-// README.md lists the first changes for production. After SIGINT or SIGTERM, the command records the calls in flight
-// and ends.
+// Read this file first, then checkout.go for payments, commands.go for files of payouts, and serve.go for the servers.
+// service.go and database.go connect them. README.md lists the first changes for production. After SIGINT or SIGTERM,
+// the command records the calls in flight and ends.
 package main
 
 import (
