@@ -397,9 +397,10 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 
 func TestPageReportsAMissingWitness(t *testing.T) {
 	const note = "No witness is configured"
-	assert.NotContains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite has a file")
-	o := openOffice(t, ":memory:", ops.Config{}, durable.Config{AllowUnsafeDatabase: true})
-	assert.Contains(t, o.page("/"), note)
+	assert.Contains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite's own file is beside the database")
+	witness := durable.FileWitness(filepath.Join(t.TempDir(), "mark"))
+	o := newOfficeWith(t, ops.Config{}, durable.Config{Witness: witness})
+	assert.NotContains(t, o.page("/"), note)
 }
 
 func TestSearchFindsByEveryName(t *testing.T) {

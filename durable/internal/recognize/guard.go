@@ -101,9 +101,6 @@ func (g *Guard) Server() string {
 	return g.server
 }
 
-// Witnessed reports whether a witness outside the database stores the mark.
-func (g *Guard) Witnessed() bool { return g.Witness != nil }
-
 // Remember stores the last committed claim of this process. Call it before the calls begin.
 func (g *Guard) Remember(c row.Claim) {
 	g.mu.Lock()
