@@ -98,15 +98,10 @@ func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, 
 
 func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
-	return openOffice(t, "file:"+filepath.Join(t.TempDir(), "ops.db")+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate", c, d)
-}
-
-func openOffice(t *testing.T, address string, c ops.Config, d durable.Config) *office {
-	t.Helper()
 	o := &office{t: t, service: &service{started: map[string]int{}}}
 	var err error
-	o.db, err = sql.Open("sqlite", address)
+	o.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "ops.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
 	require.NoError(t, err)
 	o.db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = o.db.Close() })
