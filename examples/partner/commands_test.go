@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path"
@@ -21,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
-	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -59,7 +57,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 			{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
 			{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
 			{"a last row cut off", none, "x,1,4111", nil, exitReview, 20, "may be cut off"},
-			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rows of the file"},
+			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected in the file"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				database := filepath.Join(t.TempDir(), "partner.db")
@@ -116,10 +114,7 @@ func TestPayoutsReportsPayoutsOfOtherFiles(t *testing.T) {
 		file := fileWith(t, header+"a,1,x\n")
 		code, out := command(t, append(args, "payouts", file)...)
 		assert.Equal(t, exitDone, code, out)
-		set, _ := readSettings(args, from(), io.Discard)
-		p, err := open(t.Context(), set, io.Discard)
-		require.NoError(t, err)
-		defer p.Close()
+		p := open(t, args...)
 		for _, statement := range []string{
 			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`,
 			`UPDATE durable_orders SET state = 'succeeded', created_at = 0`,
@@ -132,26 +127,19 @@ func TestPayoutsReportsPayoutsOfOtherFiles(t *testing.T) {
 		require.EqualValues(t, 1, pruned)
 		code, out = command(t, append(args, "payouts", file)...)
 		assert.Equal(t, exitReview, code, out)
-		assert.Contains(t, out, "1 payout was pruned: the final states are not known any more")
+		assert.Contains(t, out, "1 pruned: the final states are not known any more")
 	})
 }
 
-// The database was restored, or the file changed, after the import.
+// The database was restored after the import.
 func TestPayoutsReportsMissingPayouts(t *testing.T) {
-	service := startService(t)
-	args := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
-	set, _ := readSettings(args, from(), io.Discard)
-	p, err := open(t.Context(), set, io.Discard)
+	p := open(t, serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))...)
+	p.file = []byte(example(t, 2))
+	sent, err := p.wait(t.Context())
 	require.NoError(t, err)
-	defer p.Close()
-	file, err := os.Open(fileWith(t, example(t, 2)))
-	require.NoError(t, err)
-	defer file.Close()
 	var out strings.Builder
-	sent, err := p.wait(t.Context(), file, &out)
-	require.NoError(t, err)
-	assert.Equal(t, exitReview, review(&out, sent, payoutcsv.Result{}))
-	assert.Contains(t, out.String(), "2 payouts are missing in the database")
+	assert.Equal(t, exitReview, sent.print(&out, 0))
+	assert.Contains(t, out.String(), "2 missing in the database")
 }
 
 func TestSummaryCountsPayoutsInNeedOfReview(t *testing.T) {
@@ -259,12 +247,30 @@ func TestHoldKeepsPayoutsBack(t *testing.T) {
 	service := startService(t)
 	flags := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
 	code, out := command(t, append(flags, "hold", "restored a backup")...)
+	assert.Equal(t, exitError, code, "a wrong path: %s", out)
+	open(t, flags...).Close()
+	code, out = command(t, append(flags, "hold", "restored a backup")...)
 	require.Equal(t, exitDone, code, out)
 	code, out = command(t, append(flags, "payouts", fileWith(t, example(t, 3)))...)
 	assert.Equal(t, exitReview, code, out)
 	assert.Contains(t, out, "3 created")
-	assert.Contains(t, out, "3 payouts are held until a person releases them on the operators' page: restored a backup")
+	assert.Contains(t, out, "3 held until an operator releases them on the operators' page. restored a backup")
 	assert.Empty(t, service.Orders())
+}
+
+// The database of the second run is empty, like a backup from before the first.
+func TestWitnessHoldsThePayoutsOfARestoredDatabase(t *testing.T) {
+	service := startService(t)
+	dir := t.TempDir()
+	file, witness := fileWith(t, example(t, 3)), filepath.Join(dir, "mark")
+	code, out := command(t, append(serviceFlags(t, service.URL, filepath.Join(dir, "before.db")),
+		"-witness", witness, "payouts", file)...)
+	require.Equal(t, exitDone, code, out)
+	code, out = command(t, append(serviceFlags(t, service.URL, filepath.Join(dir, "restored.db")),
+		"-witness", witness, "payouts", file)...)
+	assert.Equal(t, exitReview, code, out)
+	assert.Contains(t, out, "3 held until")
+	assert.Len(t, service.Orders(), 3)
 }
 
 // TestPayoutsWaitsForTheDatabase makes PostgreSQL unavailable while a file is imported, and again while it is sent.
@@ -309,7 +315,7 @@ func TestPayoutsWaitsForTheDatabase(t *testing.T) {
 	for err := range outages {
 		require.NoError(t, err)
 	}
-	assert.Contains(t, out, fmt.Sprintf("%d rows", n))
+	assert.Contains(t, out, fmt.Sprintf("rows %d,", n))
 	assert.Len(t, service.Orders(), n, "every payout is sent once")
 	counted := 0
 	for _, line := range regexp.MustCompile(`(?m)^ +(\d+) [a-z]+$`).FindAllStringSubmatch(out, -1) {

@@ -82,6 +82,18 @@ func command(t *testing.T, args ...string) (int, string) {
 	return code, out.String()
 }
 
+// open returns the program with its store, for the time of the test.
+func open(t *testing.T, args ...string) *program {
+	t.Helper()
+	set, code := readSettings(args, from(), io.Discard)
+	require.Equal(t, exitDone, code)
+	p := &program{set: set, log: set.logger(io.Discard)}
+	t.Cleanup(p.Close)
+	require.NoError(t, p.openService(t.Context()))
+	require.NoError(t, p.openStore(t.Context()))
+	return p
+}
+
 // serving is the program while it serves inside the test.
 type serving struct {
 	Public, Admin string

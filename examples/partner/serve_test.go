@@ -110,6 +110,18 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 	})
 }
 
+// An operator marked the payment as failed, and then as paid again.
+func TestShipOrdersGoodsOnceForTwoSuccesses(t *testing.T) {
+	p := open(t, serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))...)
+	tx, err := p.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	paid := durable.Event{Row: durable.Row{Kind: durable.KindPayment, UserData: "1"}, To: durable.StateSucceeded}
+	for range 2 {
+		require.NoError(t, ship(t.Context(), tx, paid))
+	}
+}
+
 func TestServeKeepsAnUnreadableNotification(t *testing.T) {
 	service := startService(t)
 	s := startServing(t, from(), serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))...)
@@ -173,9 +185,7 @@ func TestServeRecordsCallsInFlight(t *testing.T) {
 		)
 		flags := serviceFlags(t, service.URL, database)
 		books := func(do func(p *program)) {
-			set, _ := readSettings(flags, from(), io.Discard)
-			p, err := open(t.Context(), set, io.Discard)
-			require.NoError(t, err)
+			p := open(t, flags...)
 			defer p.Close()
 			do(p)
 		}
@@ -340,6 +350,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	}
 	assert.Len(t, service.Orders(), started)
 	named := append(serviceFlags(t, service.URL, database+"2"), "-service-name", "pay", "results")
+	open(t, named[:len(named)-1]...).Close()
 	for _, c := range []struct {
 		args []string
 		code int
@@ -453,15 +464,18 @@ func TestOperatorsDecideWithAName(t *testing.T) {
 	require.NotNil(t, link)
 	version := regexp.MustCompile(`name="version" value="(\d+)"`).FindStringSubmatch(read(t, s.Admin+link[1]))
 	form := url.Values{"decision": {"again"}, "sure": {"yes"}, "version": {version[1]}}
-	for _, name := range []string{"", "ada"} {
+	for _, c := range []struct {
+		names []string
+		code  int
+	}{{nil, 403}, {[]string{"eve", "ada"}, 403}, {[]string{"ada"}, 200}} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+link[1], strings.NewReader(form.Encode()))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("X-User", name)
+		r.Header["X-User"] = c.names
 		resp, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		assert.Equal(t, map[string]int{"": 403, "ada": 200}[name], resp.StatusCode)
+		assert.Equal(t, c.code, resp.StatusCode, c.names)
 	}
 	until(t, s.Admin+link[1], state(durable.StatePending))
 	assert.Contains(t, read(t, s.Admin+link[1]), "ada")

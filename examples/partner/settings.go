@@ -37,12 +37,13 @@ Without -service all calls go to a fake service inside this process, and no mone
 
 // settings are the parsed flags.
 type settings struct {
-	Command   string
-	Args      []string
-	TakesFile bool // the first of Args is a file
-	Rows      int  // of make-payouts
+	Command  string
+	Args     []string
+	FileName string // of payouts
+	Rows     int    // of make-payouts
 
 	Database                        string // "" for a SQLite file removed at the end
+	Witness                         string // the file of the witness, "" for the default of durable
 	Service                         string // "" for the fake
 	Name                            string // of the service, for durable.Config.Project
 	Partner, Project                int64
@@ -100,7 +101,9 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	list := func(to *[]string) func(string) error { return func(s string) error { *to = split(s); return nil } }
 
 	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file (DATABASE_URL;\n"+
-		"without either a SQLite file that is removed at the end)", text(&set.Database))
+		"with the fake, without either: a SQLite file that is removed at the end)", text(&set.Database))
+	flags.StringVar(&set.Witness, "witness", "",
+		"`file` that detects a restored database, on another volume than the database; with PostgreSQL there is no default")
 	flags.Func(
 		"service", "`address` of the service (PAYMENTSVC_URL; without either a fake inside this process)", text(&set.Service),
 	)
@@ -143,7 +146,13 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 
 // fileFlags are the flags of a file of payouts.
 func (set *settings) fileFlags(flags *flag.FlagSet, list func(*[]string) func(string) error) {
-	flags.Int64Var(&set.File.ExpectRows, "expect-rows", 0, "`number` of payouts that a file must have")
+	flags.Func("expect-rows", "`number` of payouts that a file must have", func(s string) (err error) {
+		set.File.ExpectRows, err = strconv.ParseInt(s, 10, 64)
+		if err != nil || set.File.ExpectRows < 1 { // 0 would compare nothing
+			return errors.New("want a number above 0")
+		}
+		return nil
+	})
 	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
 	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
 	flags.IntVar(&set.File.Scale, "scale", 2, "decimals that an amount in a file may have")
@@ -176,7 +185,6 @@ func (set *settings) complete(words []string) error {
 	if len(words) > 0 {
 		set.Command, set.Args = words[0], words[1:]
 	}
-	set.TakesFile = set.Command == "check" || set.Command == "payouts" || set.Command == "results"
 	bounds, known := map[string][2]int{
 		"serve": {0, 0}, "check": {1, 1}, "payouts": {1, 1}, "results": {0, 1}, "hold": {1, 1}, "make-payouts": {1, 1},
 	}[set.Command]
@@ -193,6 +201,11 @@ func (set *settings) complete(words []string) error {
 		return nil
 	case set.DemoFaults < 0 || set.Checkouts < 0 || set.Slots < 1 || set.File.Scale < 0:
 		return errors.New("-demo-faults, -checkouts-per-minute, -slots or -scale is out of range")
+	case set.Database == "" && (set.Command == "hold" || set.Service != "" && set.Command != "check"):
+		return errors.New("-service and hold need -database: a database for one run forgets its payouts and its hold")
+	}
+	if len(set.Args) > 0 && set.Command != "hold" {
+		set.FileName = set.Args[0]
 	}
 	if set.File.Scale == 0 {
 		set.File.Scale = -1 // no decimals, because 0 would be the default

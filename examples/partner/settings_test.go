@@ -13,7 +13,7 @@ import (
 func TestSettingsRejectInvalidValues(t *testing.T) {
 	service := []string{
 		"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file",
-		fileWith(t, key), "-error-fields", "code,message",
+		fileWith(t, key), "-error-fields", "code,message", "-database", "never-opened.db",
 	}
 	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
 	for _, c := range []struct {
@@ -27,11 +27,15 @@ func TestSettingsRejectInvalidValues(t *testing.T) {
 		{[]string{"-nonsense"}, "flag provided but not defined"},
 		{[]string{"-slots", "0"}, "out of range"},
 		{[]string{"-expect-total", "a lot", "check", "x"}, "invalid value"},
-		{[]string{"-service", "https://pay.example"}, "-service needs"},
+		{[]string{"-service", "https://pay.example", "-database", "x"}, "-service needs"},
+		{[]string{"-service", "https://pay.example"}, "need -database"},
+		{[]string{"-service", "https://pay.example", "payouts", "x"}, "need -database"},
+		{[]string{"hold", "a restore"}, "need -database"},
+		{[]string{"-expect-rows", "0", "check", "x"}, "want a number above 0"},
 		{with("-secret-file", fileWith(t, "\n")), "the file is empty"},
 		{with("-secret-file", "/nowhere"), "-secret-file: open /nowhere"},
 		{with("-scheme", "hex(timestamp"), "-scheme: "},
-		{with("-error-fields", "code"), "is code,message"},
+		{with("-error-fields", "code"), "names of two fields"},
 		{with("-error-fields", "", "-not-found-codes", "none"), "-scheme and -error-fields"},
 	} {
 		code, out := command(t, c.args...)

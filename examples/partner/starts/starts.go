@@ -173,9 +173,10 @@ func match(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
 		state = Failed // the payer may pay again, with a new user_data
 	}
 	found, err := tx.ExecContext(ctx, `
-		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE $2 END
+		UPDATE starts SET order_id = $1, state = CASE WHEN state = 'failed' OR EXISTS (
+				SELECT 1 FROM states WHERE event = $4 AND order_id = $1 AND final) THEN state ELSE $2 END
 		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $3) AND state <> 'rejected'`,
-		n.OrderID, string(state), n.UserData)
+		n.OrderID, string(state), n.UserData, string(n.Event))
 	if err != nil {
 		return err
 	}

@@ -130,6 +130,16 @@ func TestApplyKeepsFailure(t *testing.T) {
 	}
 }
 
+// A failed row would let the payer pay the same order again.
+func TestApplyKeepsSuccess(t *testing.T) {
+	table, _ := newTable(t)
+	table.add(t, "order-1", Open, nil)
+	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
+		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
+		table.requireRow(t, "order-1", Started, "o-1")
+	}
+}
+
 // payment returns a notification of the payment order-1.
 func payment(status paymentsvc.StatusName, amount string) *paymentsvc.Notification {
 	return &paymentsvc.Notification{
