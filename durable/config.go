@@ -37,8 +37,9 @@ type Config struct {
 	// because user_data is derived from it. So choose a name of your own, and not the base URL, because an address may
 	// change. Open rejects a database of another Project.
 	Project string
-	// Witness notices a database restored to an earlier moment, which would pay again. The default is a file beside the
-	// database on SQLite. On PostgreSQL there is no default, and Open logs a warning without a Witness.
+	// Witness notices a database restored to an earlier moment, which would pay again. Without it, Open logs a warning.
+	// On SQLite the default is a file beside the database, which notices no restore of the whole directory. On PostgreSQL
+	// there is no default.
 	Witness Witness
 	// ReadDB serves [Store.Rows] and [Store.Counts]. The default is the database of [Open]. For SQLite, pass a read-only
 	// pool (mode=ro), so that pages do not wait for the connection of writes.

@@ -65,7 +65,7 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	return Status{
 		Paused: c.Paused, Until: ledger.Time(c.Until), Reason: c.Reason, By: c.By,
 		Hold: c.Hold, HoldReason: c.HoldReason, HoldBy: c.HoldBy, Generation: c.Generation,
-		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.guard.Witnessed(),
+		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.c.Witness != nil,
 		Now: ledger.Time(c.Now),
 	}, err
 }

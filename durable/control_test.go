@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -685,4 +686,18 @@ func TestPauseSaysWhenItEndsByItself(t *testing.T) {
 		Result: row.Result{Kind: row.CallerRejected, Wait: time.Second}, effect: pauseForTime, reason: "HTTP 429",
 	}))
 	assert.Contains(t, out.String(), "HTTP 429; the pause ends automatically at 20")
+}
+
+func TestOpenWarnsWithoutAWitness(t *testing.T) {
+	for name, want := range map[string]bool{"a witness": false, "none": true} {
+		t.Run(name, func(t *testing.T) {
+			var out safeBuffer
+			c := Config{Log: slog.New(slog.NewTextHandler(&out, nil))}
+			if !want {
+				c.Witness = FileWitness(filepath.Join(t.TempDir(), "mark"))
+			}
+			openStore(t, sqlite(t), c)
+			assert.Equal(t, want, strings.Contains(out.String(), "Config.Witness"))
+		})
+	}
 }

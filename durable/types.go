@@ -222,7 +222,7 @@ type Status struct {
 	Rejections    int64
 	// Starting is the number of claimed rows, with calls possibly in flight.
 	Starting int64
-	// Witnessed reports that a [Witness] notices a restored copy of the database.
+	// Witnessed reports that [Config].Witness is set. Without it, a volume restored to an earlier moment pays again.
 	Witnessed bool
 	// Now is the database's time.
 	Now time.Time

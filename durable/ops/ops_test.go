@@ -98,15 +98,10 @@ func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, 
 
 func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
-	return openOffice(t, "file:"+filepath.Join(t.TempDir(), "ops.db")+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate", c, d)
-}
-
-func openOffice(t *testing.T, address string, c ops.Config, d durable.Config) *office {
-	t.Helper()
 	o := &office{t: t, service: &service{started: map[string]int{}}}
 	var err error
-	o.db, err = sql.Open("sqlite", address)
+	o.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "ops.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
 	require.NoError(t, err)
 	o.db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = o.db.Close() })
@@ -397,9 +392,10 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 
 func TestPageReportsAMissingWitness(t *testing.T) {
 	const note = "No witness is configured"
-	assert.NotContains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite has a file")
-	o := openOffice(t, ":memory:", ops.Config{}, durable.Config{AllowUnsafeDatabase: true})
-	assert.Contains(t, o.page("/"), note)
+	assert.Contains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite's own file is beside the database")
+	witness := durable.FileWitness(filepath.Join(t.TempDir(), "mark"))
+	o := newOfficeWith(t, ops.Config{}, durable.Config{Witness: witness})
+	assert.NotContains(t, o.page("/"), note)
 }
 
 func TestSearchFindsByEveryName(t *testing.T) {

@@ -102,9 +102,6 @@ func (g *Guard) Server() string {
 	return g.server
 }
 
-// Witnessed reports whether a witness outside the database stores the mark.
-func (g *Guard) Witnessed() bool { return g.Witness != nil }
-
 // Mark returns the mark of the witness on SQLite, and 0 on PostgreSQL, where [Guard.BeforeCalls] compares the marks.
 // Call it before a claim. A database with a lower mark is an older copy.
 func (g *Guard) Mark(ctx context.Context) (int64, error) {
