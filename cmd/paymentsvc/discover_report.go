@@ -200,6 +200,9 @@ func (d *discovery) next(results []found) error {
 		joined, parts := pair(text, results[1].result.Matches[0].Text)
 		if joined == "" {
 			d.Note("requests and notifications have schemes that no one text can hold, so nothing is written: keep both")
+			if d.Set("out") {
+				return cli.No()
+			}
 			return nil
 		}
 		text = joined

@@ -116,7 +116,13 @@ func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	c := newDiscover(t, map[string]string{
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
 		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
+		"c.http": signedText(t, `base64(timestamp "." body)`, "/hook", discoverNotification),
 	})
+	code, _, errs := c.discover("a.http", "c.http", "-out", "new/dir")
+	require.Equal(t, cli.ExitNo, code, "two encodings have no common text")
+	require.Contains(t, errs, "so nothing is written: keep both")
+	require.NoDirExists(t, filepath.Join(c.dir, "new/dir"))
+
 	code, out, errs := c.discover("a.http", "b.http", "-out", "new/dir")
 	require.Zero(t, code, errs)
 	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`

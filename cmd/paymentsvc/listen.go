@@ -151,7 +151,7 @@ func (r *inbox) arrive() int64 {
 // ServeHTTP receives one message.
 func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost { // a GET of a browser or health check
-		r.c.Note("%s is not counted: a notification is a POST", req.Method)
+		r.c.Note("only a POST counts, because a notification is a POST")
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
@@ -172,8 +172,14 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	a := answer{Status: statusOf(*v, int(r.c.Int("answer")))}
 	if r.forwarder != nil && unread == nil && (genuine || r.c.Bool("forward-all")) {
 		a = r.forwarder.forward(w, req, body)
-	} else if w.WriteHeader(a.Status); !v.Valid {
-		_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
+	} else {
+		w.WriteHeader(a.Status)
+		if !v.Valid {
+			_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
+		}
+	}
+	if r.c.Bool("v") {
+		a.Response = shownResponse(r.verifier.keys, a.head, req.Header.Get(r.verifier.signature))
 	}
 	failed := !v.Valid || r.forwarder != nil && !accepted(a.Status)
 	if failed && r.c.Set("save") {
@@ -258,11 +264,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	if a.Saved != "" {
 		line += "; saved " + a.Saved
 	}
-	lines := []string{line}
-	if r.c.Bool("v") {
-		a.Response = cli.MaskAll(r.verifier.keys, string(a.head))
-		lines = append(lines, indented(a.Response)...)
-	}
+	lines := append([]string{line}, indented(a.Response)...)
 	r.c.Print("answered", struct {
 		N int64 `json:"n"`
 		answer

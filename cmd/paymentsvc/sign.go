@@ -113,8 +113,11 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, file string) e
 	case c.Bool("show"):
 		out.As = "show"
 		out.Text, err = shownText(key, shownMessage(c, m))
+		if err != nil {
+			return err
+		}
 		c.Print("signed", out, "text   "+out.Text)
-		return err
+		return nil
 	case out.As == "headers":
 		c.Print("signed", out, "timestamp: "+out.Timestamp, "signature: "+out.Signature)
 		return nil

@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"testing/iotest"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -74,9 +76,15 @@ type delivery struct {
 	transport  *http.Transport
 }
 
+// startEndpoints matches the paths of the start operations (section 4). A replayed request would pay again there.
+var startEndpoints = regexp.MustCompile(`/init_(payment/[^/]+|payout|form|invoice)/*$`)
+
 func runTrigger(ctx context.Context, c *cli.Call) error {
-	if c.Text("to") == "" {
+	switch to := c.Address("to"); {
+	case to == nil:
 		return cli.Usagef("-to: not set; want the address of the receiver")
+	case startEndpoints.MatchString(to.Path):
+		return cli.Usagef("-to: an endpoint of the service that starts an operation; want the address of the receiver")
 	}
 	d, err := newDelivery(c)
 	if err != nil {
@@ -277,15 +285,11 @@ func altered(body []byte) []byte {
 
 var errCut = errors.New("cut on purpose")
 
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
-
 // send sends the message once and prints the result. It returns an error if the receiver did not behave as expected.
 func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	body := io.Reader(bytes.NewReader(d.message.Body))
 	if d.cut >= 0 {
-		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), brokenReader{})
+		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), iotest.ErrReader(errCut))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.message.URL.String(), io.NopCloser(body))
 	if err != nil {
@@ -296,11 +300,11 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	began := time.Now()
 	resp, err := d.transport.RoundTrip(req)
 	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
-	var shown []byte
+	var head []byte
 	switch {
 	case err == nil:
 		result.Status = resp.StatusCode
-		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // possibly incomplete
+		head, _ = io.ReadAll(io.LimitReader(resp.Body, maxMasked)) // possibly incomplete
 		_ = resp.Body.Close()
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
@@ -313,7 +317,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
 	if c.Bool("v") {
-		result.Response = cli.MaskAll(d.keys, string(shown))
+		result.Response = shownResponse(d.keys, head, d.message.Header.Get("Signature"))
 		lines = append(lines, indented(result.Response)...)
 	}
 	c.Print("sent", result, lines...)
