@@ -196,7 +196,7 @@ func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
 	waiting := mockDesk(t, map[string]string{"mock.pem": string(text)})
 	code := waiting.run("mock", "-wait", r.BaseURL, "-timeout", "20s", "-cacert", "mock.pem")
 	require.Zero(t, code, &waiting.stderr)
-	require.Equal(t, 124, waiting.run("mock", "-wait", r.BaseURL, "-timeout", "3s"))
+	require.Equal(t, 124, waiting.run("mock", "-wait", r.BaseURL, "-timeout", "1s"))
 	require.Contains(t, waiting.stderr.String(), "the last attempt: tls: failed to verify certificate")
 	client.CloseIdleConnections()
 	interrupt(cli.Interrupted())

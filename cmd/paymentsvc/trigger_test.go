@@ -140,7 +140,7 @@ func TestErrorsQuoteNoResponse(t *testing.T) {
 			"trigger -body body.json -to " + server.URL + path:                             cli.ExitMachine,
 			"check -json -partner 1 -project 2 -base-url " + server.URL + path:             cli.ExitMachine,
 			"check -probe -json -partner 1 -project 2 -base-url " + server.URL + path:      cli.ExitMachine,
-			"mock -timeout 1s -wait " + server.URL + path:                                  cli.ExitTimeout,
+			"mock -timeout 300ms -wait " + server.URL + path:                               cli.ExitTimeout,
 			"trigger -body body.json -fault repeated -json -to " + server.URL + "/" + path: cli.ExitMachine,
 		} {
 			assert.Equal(t, code, d.run(strings.Fields(args)...), args)
