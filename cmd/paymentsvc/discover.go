@@ -22,24 +22,19 @@ func discoverCommand() cli.Command {
 	flags = append(flags,
 		cli.NewFlag("effort", cli.Text, "N", "try N times as many compositions").With("1").Checked(isEffort),
 		cli.NewFlag("word", cli.List, "TEXT", "text that may be signed and is in no sample").Checked(isWord),
-	)
-	for _, f := range []cli.Flag{
-		kindFlag("kind of all samples, request or notification (default: by the event)"),
-		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or of a list in JSON").Checked(cli.AtLeast(1)),
-		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries whose address has TEXT in it"),
-		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none"),
-		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written),
-		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort),
+		kindFlag("kind of all samples, request or notification (default: by the event)").OnLine(),
+		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or of a list in JSON").Checked(cli.AtLeast(1)).OnLine(),
+		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries with TEXT in their address").OnLine(),
+		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none").OnLine(),
+		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written).OnLine(),
+		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort).OnLine(),
 		answerFlag("what -listen answers"),
-		cli.NewFlag("proxy", cli.Bool, "", "pass requests from -addr on to -to, and search the accepted ones"),
-		cli.NewFlag("addr", cli.Text, "ADDR", "address of -proxy").With("localhost:9000").Checked(cli.HostPort),
-		cli.NewFlag("to", cli.Address, "URL", "the service behind -proxy, without a path").Checked(cli.Origin),
-		cli.NewFlag("save", cli.File, "DIR", "save what -listen and -proxy receive there").Checked(cli.Written),
-		cli.NewFlag("demo", cli.Bool, "", "make samples with a hidden composition, and find it"),
-	} {
-		f.LineOnly = true
-		flags = append(flags, f)
-	}
+		cli.NewFlag("proxy", cli.Bool, "", "pass requests from -addr on to -to, and search the accepted ones").OnLine(),
+		cli.NewFlag("addr", cli.Text, "ADDR", "address of -proxy").With("localhost:9000").Checked(cli.HostPort).OnLine(),
+		cli.NewFlag("to", cli.Address, "URL", "the service behind -proxy, without a path").Checked(cli.Origin).OnLine(),
+		cli.NewFlag("save", cli.File, "DIR", "save what -listen and -proxy receive there").Checked(cli.Written).OnLine(),
+		cli.NewFlag("demo", cli.Bool, "", "make samples with a hidden composition, and find it").OnLine(),
+	)
 	return cli.Command{
 		Name:    "discover",
 		Summary: "Find out how messages are signed, from one correctly signed message",

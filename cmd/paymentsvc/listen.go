@@ -47,10 +47,7 @@ func listenCommand() cli.Command {
 
 // answerFlag returns the flag for the status of a response without a receiver.
 func answerFlag(usage string) cli.Flag {
-	return cli.Flag{
-		Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: usage,
-		Check: cli.Between(200, 599),
-	}
+	return cli.NewFlag("answer", cli.Int, "STATUS", usage).With("503").Checked(cli.Between(200, 599)).OnLine()
 }
 
 // inbox is the state of a listen command.
@@ -222,12 +219,15 @@ func statusOf(v verdict, valid int) int {
 func (r *inbox) count(v verdict, a answer, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for counter, counts := range map[*int64]bool{
-		&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed,
-	} {
-		if counts {
-			*counter++
-		}
+	r.answered++
+	if v.Valid {
+		r.Valid++
+	}
+	if a.Forwarded {
+		r.Forwarded++
+	}
+	if failed {
+		r.Failed++
 	}
 	if r.answered == r.c.Int("count") {
 		r.stop()

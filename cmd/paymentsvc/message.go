@@ -28,9 +28,7 @@ const maxMessage = 1 << 20
 
 // kindFlag returns the flag of [kindOf].
 func kindFlag(usage string) cli.Flag {
-	return cli.Flag{
-		Name: "kind", Kind: cli.Choice, Value: "KIND", Values: []string{"request", "notification"}, Usage: usage,
-	}
+	return cli.NewFlag("kind", cli.Choice, "KIND", usage).Among("request", "notification")
 }
 
 // kindOf returns the value of -kind. Without one, a body with an event is a notification.

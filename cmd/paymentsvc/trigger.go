@@ -26,22 +26,17 @@ func triggerCommand() cli.Command {
 	flags := []cli.Flag{
 		cli.NewFlag("to", cli.Address, "URL", "address of the receiver"),
 		cli.Shared("timeout")[0].With("30s"),
-	}
-	for _, f := range []cli.Flag{
 		cli.NewFlag("status", cli.Text, "NAME", "status_description").
-			With(string(paymentsvc.StatusSuccess)).Among("PENDING", "SUCCESS", "FAILURE"),
-		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount),
-		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)"),
-		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)"),
-		cli.NewFlag("set", cli.List, "NAME=VALUE", "another field of the document"),
-		cli.NewFlag("body", cli.Text, "FILE", "send these bytes instead of an EVENT, - for standard input"),
-		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature"),
-		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature"),
+			With(string(paymentsvc.StatusSuccess)).Among("PENDING", "SUCCESS", "FAILURE").OnLine(),
+		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount).OnLine(),
+		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)").OnLine(),
+		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)").OnLine(),
+		cli.NewFlag("set", cli.List, "NAME=VALUE", "another field of the document").OnLine(),
+		cli.NewFlag("body", cli.Text, "FILE", "send these bytes instead of an EVENT, - for standard input").OnLine(),
+		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature").OnLine(),
+		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature").OnLine(),
 		cli.NewFlag("fault", cli.Text, "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'").
-			Among(faultNames()...).Checked(isFault),
-	} {
-		f.LineOnly = true
-		flags = append(flags, f)
+			Among(faultNames()...).Checked(isFault).OnLine(),
 	}
 	return cli.Command{
 		Name:    "trigger",
