@@ -23,20 +23,20 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address; localhost is both loopbacks, port 0 a free port").
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is both loopbacks, port 0 is a free port").
 				With("localhost:9000").Checked(cli.HostPort),
-			cli.NewFlag("forward", cli.Address, "URL", "where to forward; without a path, to the path that was requested"),
-			answerFlag("answer to a valid message, without -forward"),
-			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: that of -forward)").
+			cli.NewFlag("forward", cli.Address, "URL", "address of your program; without a path, the requested path remains"),
+			answerFlag("status for a valid message without -forward"),
+			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: the host of -forward)").
 				Checked(cli.Host),
-			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "time for an answer; 0 is no limit").With("30s"),
-			cli.NewFlag("forward-all", cli.Bool, "", "forward messages that are not valid too"),
-			cli.NewFlag("save", cli.File, "DIR", "save each message that failed, byte for byte").Checked(cli.Written),
+			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "limit for your program's response; 0 is no limit").With("30s"),
+			cli.NewFlag("forward-all", cli.Bool, "", "forward invalid messages too"),
+			cli.NewFlag("save", cli.File, "DIR", "save each failed message, byte for byte").Checked(cli.Written),
 		),
-		Notes: "It answers with the receiver's status, and with 502 or 504 without one. If it does not forward a message,\n" +
-			"it answers with 401 or 400. Without -forward it answers a valid message with 503, because a service with\n" +
-			"redelivery then sends it again: -answer sets another status. These statuses are this command's choice.\n" +
-			"Exit codes with -count: 0 all were valid and accepted, 1 one was not, 124 -timeout passed before.",
+		Notes: "The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401\n" +
+			"or 400. Without -forward, a valid message gets 503, because a service with redelivery then sends it again.\n" +
+			"-answer sets another status. These statuses are this command's choice.\n" +
+			"Exit codes with -count: 0 all messages were valid and accepted, 1 a message was not, 124 -timeout passed.",
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
 			"paymentsvc listen -addr 127.0.0.1:0 -tolerance 5m -count 1 -timeout 30s -json",

@@ -48,7 +48,7 @@ func triggerCommand() cli.Command {
 			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")...),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
-			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
+			"Exit code 0: the receiver accepted the message with a 2xx, or rejected the fault. 1: it did not.",
 		Examples: []string{
 			"paymentsvc trigger payment.status_changed -order-id o-1 -to http://127.0.0.1:3000/hook",
 			"paymentsvc trigger payment.status_changed -fault forged -to http://127.0.0.1:3000/hook",
