@@ -23,13 +23,13 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is both loopbacks, port 0 is a free port").
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is both loopbacks, 0 a free port").
 				With("localhost:9000").Checked(cli.HostPort),
 			cli.NewFlag("forward", cli.Address, "URL", "address of your program; without a path, the requested path remains"),
 			answerFlag("status for a valid message without -forward"),
 			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: the host of -forward)").
 				Checked(cli.Host),
-			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "limit for your program's response; 0 is no limit").With("30s"),
+			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "limit for the response; 0 is no limit").With("30s"),
 			cli.NewFlag("forward-all", cli.Bool, "", "forward invalid messages too"),
 			cli.NewFlag("save", cli.File, "DIR", "save each failed message, byte for byte").Checked(cli.Written),
 		),
