@@ -320,7 +320,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 		return cli.No()
 	}
 	if d.fault.bad != "" && result.Status > 0 {
-		c.Note("a receiver that rejects everything does so too: see that it accepts a genuine message")
+		c.Note("a receiver that rejects every message passes too: check that it accepts a genuine message")
 	}
 	return nil
 }
