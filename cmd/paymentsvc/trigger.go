@@ -44,8 +44,8 @@ func triggerCommand() cli.Command {
 		Usage:   "[EVENT]",
 		Values:  events(),
 		MaxArgs: 1,
-		Flags: append(flags,
-			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")...),
+		Flags: slices.Concat(flags,
+			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
 			"Exit code 0: the receiver accepted the message with a 2xx, or rejected the fault. 1: it did not.",
