@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,17 @@ import (
 
 // maxMessage limits the messages of listen, discover and verify, because the document specifies no limit.
 const maxMessage = 1 << 20
+
+// startEndpoints matches the addresses of the start operations (section 4).
+var startEndpoints = regexp.MustCompile(`/init_(payment/[^/]+|payout|form|invoice)/*$`)
+
+// isReceiver rejects the address of a start operation, because a replayed request could pay again there.
+func isReceiver(text string) error {
+	if u, err := url.Parse(text); err == nil && startEndpoints.MatchString(u.Path) {
+		return errors.New("starts an operation of the service; want the address of your program")
+	}
+	return nil
+}
 
 // kindFlag returns the flag of [kindOf].
 func kindFlag(usage string) cli.Flag {
