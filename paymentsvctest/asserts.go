@@ -142,18 +142,29 @@ func (s *Server) AssertOrders(t testing.TB, want int) {
 	}
 }
 
-// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints why.
+// assertArrived fails the test without requests, because the code under test may use another address.
+func (s *Server) assertArrived(t testing.TB) {
+	t.Helper()
+	if s.Requests(AnyEndpoint) == 0 {
+		t.Errorf("paymentsvctest: there was no request to check")
+	}
+}
+
+// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints why. It also fails without
+// requests.
 func (s *Server) AssertAllSigned(t testing.TB) {
 	t.Helper()
+	s.assertArrived(t)
 	if faults := s.SignatureFaults(); len(faults) > 0 {
 		t.Errorf("paymentsvctest: %d requests have a wrong signature%s", len(faults), lines(faults))
 	}
 }
 
 // AssertNoneRejected fails the test if the server rejected a request, and prints the reasons. It ignores status calls
-// by an unknown user_data, because code uses them to detect a missing start.
+// by an unknown user_data, because code uses them to detect a missing start. It also fails without requests.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
+	s.assertArrived(t)
 	assertComplete(t, s, &s.rejections)
 	rejected := slices.DeleteFunc(s.Rejected(), func(r Rejection) bool {
 		return r.Problem == ProblemNotFound && r.UserData != ""

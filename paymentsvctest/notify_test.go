@@ -335,6 +335,13 @@ func TestSendReportsErrors(t *testing.T) {
 	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
 }
 
+func TestClosedFakeSendsNoMoreDuplicates(t *testing.T) {
+	srv := paymentsvctest.StartInMemory(t, config())
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { srv.Close() }), "/"))
+	n := paymentsvctest.Notification{ProjectID: project, Amount: amount("1")}
+	assert.Len(t, srv.Send(t.Context(), n, paymentsvctest.RepeatedBy(9)), 1)
+}
+
 func TestToHandlerBehavesLikeAServer(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o",

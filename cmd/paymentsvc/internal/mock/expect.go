@@ -53,7 +53,7 @@ var claims = map[string]claim{
 	},
 	"none_rejected": {
 		one: "request rejected", many: "requests rejected", filters: messageFilters, isError: true,
-		about: func(m *message) bool { return m.Direction == in },
+		about: func(m *message) bool { return m.Signature != nil && m.Direction == in || m.Rejection != nil },
 		counts: func(m *message) bool { // a status call by user_data lets a client learn that it started no order
 			return m.Rejection != nil && !m.Declined &&
 				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
@@ -78,8 +78,9 @@ type expectation struct {
 
 // seen is the part of the orders and rejections that an expectation has counted. It keeps repeated checks short.
 type seen struct {
-	order, orders         int // the number of the last order, and of the matching orders
-	rejection, duplicates int // the number of the last rejection, and of the matching rejections
+	order, orders         int  // the number of the last order, and of the matching orders
+	rejection, duplicates int  // the number of the last rejection, and of the matching rejections
+	gap                   bool // the fake had dropped rejections before their count
 }
 
 // unbounded is the upper limit of a claim without one.
@@ -148,7 +149,7 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 }
 
 // starts counts orders and rejected duplicates. An order never changes its identity, but it changes its status.
-func (e *epoch) starts(x *expectation) (found finding) {
+func (e *epoch) starts(x *expectation) finding {
 	if x.Status != "" {
 		x.seen.order, x.seen.orders = 0, 0
 	}
@@ -163,15 +164,14 @@ func (e *epoch) starts(x *expectation) (found finding) {
 		return finding{n: x.seen.orders}
 	}
 	list, all := e.fake.RejectedAfter(x.seen.rejection)
-	found.gap = len(list) < all-x.seen.rejection
+	x.seen.gap = x.seen.gap || len(list) < all-x.seen.rejection
 	x.seen.rejection = all
 	for _, r := range list {
 		if x.duplicates(r) {
 			x.seen.duplicates++
 		}
 	}
-	found.n, found.duplicates = x.seen.orders, x.seen.duplicates
-	return found
+	return finding{n: x.seen.orders, duplicates: x.seen.duplicates, gap: x.seen.gap}
 }
 
 // duplicates reports whether a rejection is that of a matching start with a duplicate user_data.

@@ -271,6 +271,9 @@ func (s *session) reset() (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.epoch
+	if old.ctx.Err() != nil {
+		return 0, 0, failure(http.StatusNotFound, "not_found", "name", "the session was deleted")
+	}
 	cutOff = old.journal.inFlight()
 	old.close() // no order starts after the last number is read
 	fresh, err := s.newEpoch(old.fake.LastOrder(), old.journal.last())
@@ -283,9 +286,10 @@ func (s *session) reset() (number, cutOff int, err error) {
 }
 
 func (s *session) close() {
-	e := s.current()
-	e.close()
-	e.free()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch.close()
+	s.epoch.free()
 }
 
 // free returns the memory of a large closed epoch to the operating system.

@@ -817,6 +817,31 @@ func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "evicted: ")
 }
 
+func TestExpectNeedsEachRejection(t *testing.T) {
+	fake, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 1, Projects: []paymentsvctest.Project{{ID: 2, Secret: secret}}, Scheme: scheme(), MaxRecords: 1,
+	})
+	require.NoError(t, err)
+	defer fake.Close()
+	for range 2 {
+		fake.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
+	}
+	e, x := &epoch{fake: fake}, &expectation{claim: claims["started"]}
+	for range 2 { // a later count sees only later rejections
+		require.False(t, e.starts(x).met(0, 0), "a dropped rejection may be a duplicate")
+	}
+}
+
+func TestNoneRejectedNeedsACheckedRequest(t *testing.T) {
+	r := start(t, nil)
+	r.ask(201, "POST", "/faults", `{"which":"first","n":1,"fault":"drop before"}`)
+	_, err := pay(r.Client, "order-1", "1")
+	require.Error(t, err)
+	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "nothing was tested")
+	r.do("POST", "/init_payment", "{}")
+	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "1 request rejected")
+}
+
 func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	r := start(t, nil)
 	said := make(chan string, 1)
@@ -1086,6 +1111,46 @@ func TestClockAppliesDueSettlementsInOrder(t *testing.T) {
 	for i, got := range box.taken() {
 		status := []string{"SUCCESS", "FAILURE"}[i%2]
 		require.Equal(t, "payout.status_changed "+status+" of 1", got)
+	}
+}
+
+func TestParallelAdvancesAddUp(t *testing.T) {
+	e := start(t, nil).mock.main.current()
+	begin, frozen := time.Now().Add(time.Hour), true
+	_, _, err := putClock(&call{epoch: e}, clockIn{Now: &begin, Frozen: &frozen})
+	require.NoError(t, err)
+	const goroutines, advances = 8, 5000
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range advances {
+				_, _, err := postAdvance(&call{epoch: e}, advanceIn{By: "1s"})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, goroutines*advances*time.Second, e.clock.now().Sub(begin))
+}
+
+func TestDeletedSessionStaysClosed(t *testing.T) {
+	r := start(t, nil)
+	r.ask(201, "POST", "/sessions", `{"name":"t1"}`)
+	s := r.mock.sessions["t1"]
+	r.ask(204, "DELETE", "/sessions/t1", "")
+	_, _, err := s.reset() // of a request that had found the session
+	require.ErrorContains(t, err, "the session was deleted")
+	require.Len(t, r.mock.budget.journals, 1)
+}
+
+func TestSessionLimitsItsProjects(t *testing.T) {
+	r := start(t, nil)
+	for count, status := range map[int]int{maxProjects: 201, maxProjects + 1: 422} {
+		projects := ""
+		for i := range count {
+			projects += fmt.Sprintf(`,{"id":%d,"secret":"a"}`, i+1)
+		}
+		r.ask(status, "POST", "/sessions", `{"projects":[`+projects[1:]+`]}`)
 	}
 }
 

@@ -150,6 +150,10 @@ func TestPageStaysSmall(t *testing.T) {
 	require.Less(t, len(page), maxMasked)
 	require.Contains(t, page, fmt.Sprintf(" bytes: see GET /_mock/messages/%d", 2*maxListed+1))
 	require.Contains(t, page, "/ui/?q="+first, "a shortened user_data finds no messages")
+	r.ask(200, "PATCH", "/settings", `{"notify":"`+receive(t).URL+`"}`)
+	r.ask(200, "POST", "/notifications", `{"body":"{\"event\":\"`+long+`\"}"}`)
+	_, page = r.do("GET", "/ui/?q=notification", "")
+	require.Less(t, len(page), maxMasked)
 }
 
 func TestPageOffersEachFault(t *testing.T) {

@@ -127,6 +127,9 @@ type sessionIn struct {
 	Script    []string    `json:"script"`
 }
 
+// maxProjects limits the projects of a session, because each needs memory for each other.
+const maxProjects = 100
+
 type projectIn struct {
 	ID        int64             `json:"id"`
 	Secret    paymentsvc.Secret `json:"secret"`
@@ -172,6 +175,9 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		return isGiven
 	}
 	var err error
+	if len(in.Projects) > maxProjects {
+		return opt, invalid("projects", "projects: more than %d", maxProjects)
+	}
 	if given("project", in.Projects != nil) {
 		opt.Projects = nil
 	}

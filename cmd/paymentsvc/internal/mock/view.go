@@ -186,7 +186,7 @@ func (v *view) messages(e *epoch) {
 		}
 		row.Arrow, row.What = "received", m.Endpoint
 		if m.Direction == out {
-			row.Arrow, row.What = "sent", m.Fields.Event+" "+m.Fields.StatusDescription
+			row.Arrow, row.What = "sent", e.hide(shortened(m.Fields.Event+" "+m.Fields.StatusDescription))
 		}
 		row.Verdict, row.Wrong = "signature not checked", false
 		if s := m.Signature; s != nil && s.Valid {
