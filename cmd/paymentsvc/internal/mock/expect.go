@@ -73,14 +73,6 @@ type expectation struct {
 	HoldsFor string `json:"holds_for"`
 
 	claim
-	seen seen
-}
-
-// seen is the part of the orders and rejections that an expectation has counted. It keeps repeated checks short.
-type seen struct {
-	order, orders         int  // the number of the last order, and of the matching orders
-	rejection, duplicates int  // the number of the last rejection, and of the matching rejections
-	gap                   bool // the fake had dropped rejections before their count
 }
 
 // unbounded is the upper limit of a claim without one.
@@ -148,30 +140,24 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 	return found, nil
 }
 
-// starts counts orders and rejected duplicates. An order never changes its identity, but it changes its status.
-func (e *epoch) starts(x *expectation) finding {
-	if x.Status != "" {
-		x.seen.order, x.seen.orders = 0, 0
-	}
-	later := x.filter
-	later.After = max(x.After, x.seen.order)
-	e.eachOrder(&later, func(o *paymentsvctest.Order) bool {
-		x.seen.order = o.Number
-		x.seen.orders++
+// starts counts orders and rejected duplicates. A rejection has only user_data and kind, so filters by other values
+// count no rejections.
+func (e *epoch) starts(x *expectation) (found finding) {
+	e.eachOrder(&x.filter, func(*paymentsvctest.Order) bool {
+		found.n++
 		return true
 	})
-	if x.OrderID != "" || x.After != 0 { // a rejection has only user_data and kind
-		return finding{n: x.seen.orders}
+	if x.OrderID != "" || x.After != 0 {
+		return found
 	}
-	list, all := e.fake.RejectedAfter(x.seen.rejection)
-	x.seen.gap = x.seen.gap || len(list) < all-x.seen.rejection
-	x.seen.rejection = all
+	list, all := e.fake.RejectedAfter(0)
+	found.gap = len(list) < all
 	for _, r := range list {
 		if x.duplicates(r) {
-			x.seen.duplicates++
+			found.duplicates++
 		}
 	}
-	return finding{n: x.seen.orders, duplicates: x.seen.duplicates, gap: x.seen.gap}
+	return found
 }
 
 // duplicates reports whether a rejection is that of a matching start with a duplicate user_data.

@@ -827,9 +827,7 @@ func TestExpectNeedsEachRejection(t *testing.T) {
 		fake.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
 	}
 	e, x := &epoch{fake: fake}, &expectation{claim: claims["started"]}
-	for range 2 { // a later count sees only later rejections
-		require.False(t, e.starts(x).met(0, 0), "a dropped rejection may be a duplicate")
-	}
+	require.False(t, e.starts(x).met(0, 0), "a dropped rejection may be a duplicate")
 }
 
 func TestNoneRejectedNeedsACheckedRequest(t *testing.T) {
@@ -886,7 +884,7 @@ func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	require.Less(t, len(answer["messages"].([]any)), 10)
 	last := answer["messages"].([]any)[1:] // the first is in flight
 	indexed := r.ask(200, "GET", "/messages?user_data=order-1", "")["messages"]
-	require.Equal(t, last, indexed, "the index has evicted them too")
+	require.Equal(t, last, indexed)
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}

@@ -159,26 +159,9 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
 }
 
-// maxCopied limits the copied orders of one user_data. With more of them, a search in all orders is faster.
-const maxCopied = 1000
-
 // eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
 func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
-	fitting := func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
-	switch {
-	case f.UserData != nil && e.fake.Started(*f.UserData) <= maxCopied:
-		for _, o := range e.fake.OrdersOf(*f.UserData) {
-			if !fitting(&o) {
-				return
-			}
-		}
-	case f.OrderID != "":
-		if o, ok := e.fake.Order(f.OrderID); ok {
-			fitting(&o)
-		}
-	default:
-		e.fake.EachOrder(f.After, fitting)
-	}
+	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
 // newestOrders returns the last matching orders, the newest first, and the number of all matching orders. match must

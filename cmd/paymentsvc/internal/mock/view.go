@@ -244,6 +244,7 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
 	}
+	const maxCopied = 1000 // orders of one user_data, because each row of the page copies them
 	if n := e.fake.Started(m.Fields.UserData); n == 0 || n > maxCopied {
 		return paymentsvctest.Order{}, false
 	}
