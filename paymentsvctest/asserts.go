@@ -98,14 +98,6 @@ func (r *record[T]) after(n int) (list []T, all int) {
 	return slices.Clone(r.entries[first:]), r.dropped + len(r.entries)
 }
 
-// Dropped returns the number of rejections, signature faults and deliveries that the server has dropped because of
-// Config.MaxRecords. Assertions about dropped entries fail.
-func (s *Server) Dropped() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rejections.dropped + s.signatures.dropped + s.deliveries.dropped
-}
-
 // assertComplete fails the test if the server has dropped entries of a record.
 func assertComplete[T any](t testing.TB, s *Server, r *record[T]) {
 	t.Helper()
@@ -174,8 +166,8 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 	}
 }
 
-// AssertDelivered fails the test unless the receiver has accepted each notification of [Server.Settle], [Server.Step]
-// and [Server.Refund] with a 2xx, at the latest in a retry. The response to a notification cut by [CutAt] does not
+// AssertDelivered fails the test unless the receiver has accepted each notification of [Server.Settle] and
+// [Server.Refund] with a 2xx, at the latest in a retry. The response to a notification cut by [CutAt] does not
 // count. It also fails without notifications.
 func (s *Server) AssertDelivered(t testing.TB) {
 	t.Helper()

@@ -62,7 +62,6 @@ func (o Order) Format(f fmt.State, _ rune) {
 // order is an Order in the books.
 type order struct {
 	Order
-	script   []paymentsvc.StatusName // the statuses still to come
 	refunded money
 	restored bool // without a known destination
 }
@@ -116,7 +115,7 @@ func reject(problem Problem, message string) *rejection {
 }
 
 // start enters a new pending order, or returns the existing one.
-func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *rejection) {
+func (b *books) start(o order, repeated Repeated) (*order, *rejection) {
 	inScope := func(other *order) bool { return other.ProjectID == o.ProjectID && other.payout() == o.payout() }
 	known := b.started[o.UserData]
 	if i := slices.IndexFunc(known, inScope); i >= 0 && repeated != NewOrder {
@@ -134,11 +133,8 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	o.Number = b.last + 1
 	o.OrderID = b.orderID(o.Number)
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, reject(ProblemRefused, "the balance would have more digits than an amount may have")
-	case refuseOverdraft && o.payout() && moved.balance.sum.sign() < 0:
-		return nil, reject(ProblemBalance, "the payout balance does not cover it")
 	}
 	*b.accounts[o.ProjectID] = moved
 	return b.enter(o), nil

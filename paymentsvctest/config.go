@@ -47,15 +47,10 @@ type Config struct {
 	// Repeated selects the behaviour for a duplicate user_data, because the document does not specify it. The default
 	// is RejectRepeated.
 	Repeated Repeated
-	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Without Check the server
-	// accepts any amount and destination, because the document specifies no limits.
+	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Check may call the server, for
+	// example [Server.Balance]. Without Check the server accepts any amount and destination, because the document
+	// specifies no limits, and the payout balance may become negative.
 	Check func(Order) error
-	// RefuseOverdraft rejects payouts above the payout balance. By default the balance becomes negative. The document
-	// does not specify the behaviour.
-	RefuseOverdraft bool
-	// Script, if not nil, returns the statuses of a new order, one for each call of [Server.Step]. The order has no
-	// OrderID yet. By default orders stay in PENDING until [Server.Settle].
-	Script func(Order) []paymentsvc.StatusName
 	// LastOrder is the number before the first order. Set it to continue the ids of another server.
 	LastOrder int
 	// IDSpace is the first 12 digits of each order_id, as a number; 0 means zeros. Servers with different values have
@@ -79,7 +74,7 @@ type Config struct {
 	// document does not specify retries.
 	NotifyAttempts int
 	// MaxRecords bounds the rejections, the signature faults and the deliveries that the server keeps. Above it, the
-	// server drops the older half, see [Server.Dropped]. 0 means 100,000. Orders are never dropped.
+	// server drops the older half, and assertions about dropped entries fail. 0 means 100,000. Orders are never dropped.
 	MaxRecords int
 }
 
@@ -117,20 +112,19 @@ type Problem string
 
 // The problems and their default HTTP statuses, which are the choice of this package.
 const (
-	ProblemEndpoint    Problem = "endpoint"             // no such path: 404
-	ProblemMethod      Problem = "method"               // not POST: 405
-	ProblemContentType Problem = "content_type"         // not application/json: 415
-	ProblemTooLarge    Problem = "too_large"            // a body over 1 MiB: 413
-	ProblemHeader      Problem = "header"               // timestamp or signature missing, repeated or malformed: 401
-	ProblemSignature   Problem = "signature"            // not the signature of this request: 401
-	ProblemTimestamp   Problem = "timestamp"            // further from the clock than Config.Tolerance: 401
-	ProblemBody        Problem = "body"                 // not one JSON object with each name once: 400
-	ProblemField       Problem = "field"                // missing, foreign or of the wrong type: 400
-	ProblemIDs         Problem = "ids"                  // another partner, or an unknown project: 403
-	ProblemNotFound    Problem = "order_not_found"      // no such order in the project: 404
-	ProblemRepeated    Problem = "repeated_user_data"   // see Repeated: 409
-	ProblemRefused     Problem = "refused"              // by Config.Check, or because of a too long balance: 422
-	ProblemBalance     Problem = "insufficient_balance" // see Config.RefuseOverdraft: 422
+	ProblemEndpoint    Problem = "endpoint"           // no such path: 404
+	ProblemMethod      Problem = "method"             // not POST: 405
+	ProblemContentType Problem = "content_type"       // not application/json: 415
+	ProblemTooLarge    Problem = "too_large"          // a body over 1 MiB: 413
+	ProblemHeader      Problem = "header"             // timestamp or signature missing, repeated or malformed: 401
+	ProblemSignature   Problem = "signature"          // not the signature of this request: 401
+	ProblemTimestamp   Problem = "timestamp"          // further from the clock than Config.Tolerance: 401
+	ProblemBody        Problem = "body"               // not one JSON object with each name once: 400
+	ProblemField       Problem = "field"              // missing, foreign or of the wrong type: 400
+	ProblemIDs         Problem = "ids"                // another partner, or an unknown project: 403
+	ProblemNotFound    Problem = "order_not_found"    // no such order in the project: 404
+	ProblemRepeated    Problem = "repeated_user_data" // see Repeated: 409
+	ProblemRefused     Problem = "refused"            // by Config.Check, or because of a too long balance: 422
 )
 
 func defaultStatuses() map[Problem]int {
@@ -148,7 +142,6 @@ func defaultStatuses() map[Problem]int {
 		ProblemNotFound:    http.StatusNotFound,
 		ProblemRepeated:    http.StatusConflict,
 		ProblemRefused:     http.StatusUnprocessableEntity,
-		ProblemBalance:     http.StatusUnprocessableEntity,
 	}
 }
 

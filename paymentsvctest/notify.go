@@ -131,27 +131,6 @@ func (s *Server) Seed(o Order) (Order, error) {
 // ErrOrderExists is the error of [Server.Seed] for an OrderID that is in the books.
 var ErrOrderExists = errors.New("the order_id exists")
 
-// Step moves every order to the next status of Config.Script, as [Server.Settle] does, in the order of their numbers.
-// It returns the number of moved orders, and stops at the first error.
-func (s *Server) Step() (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	moved := 0
-	for _, o := range s.books.orders {
-		if len(o.script) == 0 {
-			continue
-		}
-		status := o.script[0]
-		if _, err := s.books.settle(o.OrderID, status); err != nil {
-			return moved, fmt.Errorf("paymentsvctest: Step: %w", err)
-		}
-		o.script = o.script[1:]
-		s.post(o.notification(o.Status, o.Numbers))
-		moved++
-	}
-	return moved, nil
-}
-
 // Refund puts a refund.status_changed with the order's order_id into the outbox, and, if status is SUCCESS, refunds
 // amount of a payment, form or invoice. The document shows no call that starts a refund (section 4.8), so the service
 // does. It returns an error if the order is not in SUCCESS, if amount is not positive or exceeds what is left of it,

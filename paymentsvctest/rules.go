@@ -65,8 +65,6 @@ func (w Which) selects(n int) bool { return w.match == nil || w.match(n) }
 
 // Rule is a rule of [Server.Fault] or [Server.FaultNotifications].
 type Rule struct {
-	// ID counts the server's rules from 1.
-	ID int
 	// On is the endpoint or the event, "" for all. Which is the selection. Faults are the faults as text for
 	// ParseFault or ParseNotificationFault.
 	On     string
@@ -152,17 +150,8 @@ func (s *Server) fault(list *[]*Rule, r *Rule) *Rule {
 	r.server, r.Which = s, r.which.String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ruleCount++
-	r.ID = s.ruleCount
 	*list = append(*list, r)
 	return r
-}
-
-// Rules returns the rules for requests, then the rules for notifications, each in the order of their creation.
-func (s *Server) Rules() []*Rule {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Concat(s.rules, s.notifyRules)
 }
 
 // ClearFaults ends all rules, and Chaos.
