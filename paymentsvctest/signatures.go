@@ -68,7 +68,7 @@ func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		before := len(dst)
 		dst, err := inner(dst, m)
-		if err == nil && m.Kind == paymentsvc.KindRequest {
+		if err == nil {
 			s.watched.add(dst[before:])
 		}
 		return dst, err
@@ -79,26 +79,23 @@ func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 // recorder keeps the latest canonical strings.
 type recorder struct {
 	mu    sync.Mutex
-	texts [256][]byte
-	next  int
+	texts [][]byte
 }
 
 func (r *recorder) add(text []byte) {
+	const most = 256
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.texts[r.next%len(r.texts)] = bytes.Clone(text)
-	r.next++
+	if len(r.texts) == most {
+		r.texts = slices.Delete(r.texts, 0, 1)
+	}
+	r.texts = append(r.texts, bytes.Clone(text))
 }
 
-// latest returns the recorded strings, the newest first.
-func (r *recorder) latest() [][]byte {
+func (r *recorder) all() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	texts := make([][]byte, 0, len(r.texts))
-	for i := range min(r.next, len(r.texts)) {
-		texts = append(texts, r.texts[(r.next-1-i)%len(r.texts)])
-	}
-	return texts
+	return slices.Clone(r.texts)
 }
 
 // newExplainers returns the explainer of each project. It explains its wrong signatures.
@@ -126,7 +123,7 @@ func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 	if len(m.Body) > longest {
 		return &SignatureFault{Reason: "the signature is wrong, and the body is too large for a search of the mistake"}
 	}
-	signature, watched := m.Header.Get("Signature"), s.watched.latest()
+	signature, watched := m.Header.Get("Signature"), s.watched.all()
 	for _, signed := range watched {
 		scheme := paymentsvc.Scheme{Canonical: canonical.Literal(string(signed)), Encoding: s.cfg.Scheme.Encoding}
 		if made, err := scheme.Signature(p.Secret, m); err == nil && made == signature {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -225,7 +226,7 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkReceiver(opt.Notify); err != nil {
+	if err := cli.CheckAddress(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
 	}
 	s.to.own, err = parseReceivers(opt.Receivers)

@@ -487,6 +487,13 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/faults", `{"fault":"reset","where":{"project_id":999}}`, "", "", 422, "invalid", "project_id"},
 		{"POST", "/notifications", `{"body":"{}","project_id":999}`, "", "", 422, "invalid", "project_id"},
 		{"PUT", "/clock", `{"now":"9999-01-01T00:00:00Z"}`, "", "", 422, "invalid", "now"},
+		{"POST", "/notifications", `{"body":"{}","to":"ftp://x"}`, "", "", 422, "invalid", "to"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","status":"SUCCESS"}`, "", "", 422, "invalid", "body"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","event":"x"}`, "", "", 422, "invalid", "body"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","faults":[]}`, "", "", 422, "invalid", "body"},
+		{"POST", "/notifications", `{"timestamp":"2026-01-01T00:00:00Z"}`, "", "", 422, "invalid", "to"},
+		{"POST", "/expect", `{"that":"started","within":"6m"}`, "", "", 422, "invalid", "within"},
+		{"POST", "/expect", `{"that":"started","holds_for":"6m"}`, "", "", 422, "invalid", "within"},
 		{"POST", "/expect", `{"that":"started","valid":true}`, "", "", 422, "invalid", "valid"},
 		{"POST", "/expect", `{"that":"messages","valid":1}`, "", "", 400, "type", "valid"},
 		{"POST", "/expect", `{"that":"delivered","direction":"in","status":"SUCCESS","count":0}`, "", "", 422, "invalid",
@@ -797,6 +804,27 @@ func TestExpectAcceptsOnlyRejectionsOfForgeries(t *testing.T) {
 	}
 }
 
+func TestForgeriesRefusedNeedsAResponse(t *testing.T) {
+	down := httptest.NewServer(nil)
+	down.Close()
+	r := start(t, func(o *Options) { o.Notify = down.URL })
+	r.pay("order-1")
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
+	require.Contains(t, r.expect(`{"that":"forgeries_refused"}`), "nothing was tested")
+}
+
+func TestNotificationIsSentWithoutItsTester(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.pay("order-1")
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	settle := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/_mock/orders/"+first+"/settle",
+		strings.NewReader(`{"status":"SUCCESS"}`))
+	r.mock.ServeHTTP(httptest.NewRecorder(), settle)
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken())
+}
+
 func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 	r := start(t, func(o *Options) { o.Repeated = paymentsvctest.RejectRepeated })
 	r.pay("order-1")
@@ -807,7 +835,7 @@ func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 		"; further starts rejected as duplicates: 1, want 0")
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
 	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`,
-		`"after":1,"count":1`} {
+		`"after":1,"count":1`, `"order_id":"` + first + `","count":1`, `"user_data_prefix":"order-2","count":1`} {
 		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
 	}
 	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -96,7 +97,7 @@ func (c *call) receiver(to string, project int64, event string) (string, error) 
 	if to == "" {
 		return "", invalid("to", "nobody receives notifications: set notify, or to")
 	}
-	if err := checkReceiver(to); err != nil {
+	if err := cli.CheckAddress(to); err != nil {
 		return "", invalid("to", "to: %s", err)
 	}
 	return to, nil
