@@ -175,7 +175,7 @@ func messageOf(kind paymentsvc.MessageKind, r *http.Request, address *url.URL, b
 // signedWith reports whether a secret has made the signature of a message.
 func (s *Server) signedWith(secret paymentsvc.Secret, m *paymentsvc.Message) bool {
 	made, err := s.cfg.Scheme.Signature(secret, m)
-	return secret != "" && err == nil && made == m.Header.Get("Signature")
+	return err == nil && made == m.Header.Get("Signature")
 }
 
 // SignedNotification reports whether a secret of the partner has signed a notification of this server, and whether it

@@ -247,7 +247,7 @@ func TestStatusFindsOnlyOrdersOfItsKindAndProject(t *testing.T) {
 	balance, err := elsewhere.GetBalance(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "XTS", balance.Currency)
-	assert.Equal(t, "0", balance.PayoutBalance.String())
+	assert.Equal(t, "0.00", balance.PayoutBalance.String())
 	assert.Equal(t, "10.50", balance.ExpectedBalance.String())
 	_, err = srv.Balance(44)
 	require.Error(t, err)

@@ -131,11 +131,8 @@ func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 		}
 	}
 	mistake := s.explainers[p.ID].Explain(m, signature)
-	switch {
-	case mistake.Canonical != nil:
+	if mistake.Canonical != nil {
 		return s.differs(mistake.Text, mistake.Canonical, m)
-	case len(watched) == 0:
-		return &SignatureFault{Reason: mistake.Text}
 	}
 	expected, _ := s.cfg.Scheme.Canonical(nil, m) // Explain reports the error
 	if slices.ContainsFunc(watched, func(signed []byte) bool { return bytes.Equal(signed, expected) }) {

@@ -154,6 +154,8 @@ func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 	signWrongly(t, srv, secret, theirs(canonical.Body, canonical.Literal(string(oldSecret))), nil)
 	assert.Equal(t, `:"payout-#"}************`, srv.SignatureFaults()[2].Difference.Signed)
 	assert.Equal(t, "#x", paymentsvctest.NewDifference([]byte("4x"), []byte("4y"), "4").Signed, "no timestamp is so short")
+	overlapping := paymentsvctest.NewDifference([]byte("ababab"), nil, "", "abab")
+	assert.Equal(t, "******", overlapping.Signed)
 }
 
 func TestSignatureFaultOfASchemeThatFails(t *testing.T) {

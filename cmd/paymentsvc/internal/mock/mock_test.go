@@ -727,6 +727,7 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 		r.expect(`{"that":"started","user_data":"order-2","count":1}`))
 	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]),
 		`user_data "order-1"`)
+	require.Len(t, r.ask(409, "POST", "/expect", `{"that":"messages","user_data":"order-2"}`)["nearest"], 1)
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
@@ -937,6 +938,9 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7", "X-Card", card)
 		}
 		r.do("POST", "/init_payment/"+card, card)
+		r.do("POST", "/init_payment/card", `{"user_data":"`+card+`"}`)
+		require.NotContains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"messages","user_data":"`+card+`","count":0}`)),
+			card)
 		r.ask(201, "POST", "/orders", `{"amount":"1","user_data":"u-`+card+`"}`)
 		_, paid := r.do("GET", "/pay/payment/00000000-0000-4000-8000-000000000003", "")
 		require.Equal(t, shown, strings.Contains(paid, card), "user_data on the payment page")
@@ -1063,6 +1067,7 @@ func TestSettingsShowAnyTolerance(t *testing.T) {
 	r.ask(201, "POST", "/sessions", `{"name":"t1","tolerance":"any"}`)
 	_, text := r.do("GET", "/s/t1/_mock/settings", "")
 	require.Contains(t, text, `"tolerance","value":"any"`)
+	r.ask(201, "POST", "/sessions", `{"tolerance":"1s"}`)
 	for _, wrong := range []string{"0s", "999ms", "-1m", "soon"} {
 		r.ask(422, "POST", "/sessions", `{"tolerance":"`+wrong+`"}`)
 	}
@@ -1206,8 +1211,10 @@ func TestSessionsAreSeparate(t *testing.T) {
 	r.ask(409, "POST", "/sessions", `{"name":"t1"}`)
 	require.Equal(t, "s1", r.ask(201, "POST", "/sessions", "")["name"])
 	r.ask(204, "DELETE", "/sessions/s1", "")
-	require.Equal(t, "s2", r.ask(201, "POST", "/sessions", "")["name"], "no name is used twice")
+	r.ask(201, "POST", "/sessions", `{"name":"s2"}`)
 	r.ask(503, "POST", "/sessions", `{"name":"t3"}`)
+	require.Len(t, r.mock.budget.journals, 3, "a rejected session keeps no journal")
+	require.Equal(t, []string{"s3", "s4"}, []string{r.mock.freeName(), r.mock.freeName()}, "no name is used twice")
 	r.askAt("/s/t1", 404, "POST", "/stop", "")
 	r.ask(204, "DELETE", "/sessions/t1", "")
 	r.ask(404, "DELETE", "/sessions/t1", "")
