@@ -57,7 +57,7 @@ func (c *Config) formatted(failed bool, a answer) answer {
 // nested is a JSON object. Each value is nested or json.RawMessage.
 type nested map[string]any
 
-// set follows a dotted name, making objects on the way.
+// set sets the value at a dotted name, and creates the objects around it.
 func (n nested) set(name string, value json.RawMessage) {
 	parent, below, dotted := strings.Cut(name, ".")
 	if !dotted {

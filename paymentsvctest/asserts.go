@@ -216,7 +216,7 @@ func (s *Server) summary() string {
 		len(orders), lines(orders), len(rejected), lines(rejected), len(faults), lines(faults))
 }
 
-// lines shows the first of a list, one on a line.
+// lines returns the first entries of a list, one per line.
 func lines[T any](list []T) string {
 	const most = 20
 	var b strings.Builder

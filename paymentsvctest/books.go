@@ -30,7 +30,7 @@ type Order struct {
 	Number int
 	// Kind is the kind of the order.
 	Kind Kind
-	// Type is the payment's, "" for other kinds.
+	// Type is the type of a payment, or "" for other kinds.
 	Type paymentsvc.PaymentType
 	// ProjectID is the project that started it.
 	ProjectID int64
@@ -45,9 +45,9 @@ type Order struct {
 	// Refunded is the sum of the refunds in SUCCESS, not set without one.
 	Refunded paymentsvc.Amount
 
-	// Destination is the payout's.
+	// Destination is the destination of a payout.
 	Destination string `json:"-"`
-	// CardData, Browser, Payer and Payee are as they were sent, nil where they were not.
+	// CardData, Browser, Payer and Payee are the JSON of the request, or nil if the request had none.
 	CardData json.RawMessage `json:"-"`
 	Browser  json.RawMessage `json:"-"`
 	Payer    json.RawMessage `json:"-"`
@@ -202,7 +202,7 @@ func (b *books) find(project int64, payout bool, orderID, userData string) *orde
 var (
 	errNoOrder   = errors.New("no such order")
 	errNoNumbers = errors.New("Config.Numbers has no numbers for this status")
-	errFinal     = errors.New("the document shows no way out of a payment's SUCCESS and FAILURE")
+	errFinal     = errors.New("the document specifies no status after a payment's SUCCESS and FAILURE")
 )
 
 // settle puts an order into another status.

@@ -36,9 +36,8 @@ type Config struct {
 	// Numbers has the status and status_code of each status name, because the document does not specify them. The
 	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
-	// ErrorCode and ErrorMessage name the fields of an error's code and message, which the document does not
-	// show; a dot leads into an object, as in "error.code". "" means "error_code" and "error_message", this
-	// package's own choice.
+	// ErrorCode and ErrorMessage are the names of the fields of an error's code and message, because the document does not
+	// specify them. "error.code" is the field code of the object error. "" means "error_code" and "error_message".
 	ErrorCode    string
 	ErrorMessage string
 	// Errors sets the response to a problem, because the document specifies none. By default the code is the text of
@@ -56,8 +55,8 @@ type Config struct {
 	// IDSpace is the first 12 digits of each order_id, as a number; 0 means zeros. Servers with different values have
 	// different ids.
 	IDSpace int64
-	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
-	// invoice/{order_id}. The default is "https://pay.example/", a reserved name.
+	// Pages is the begin of redirect_url and invoice_url, before payment/{order_id}, form/{order_id} or
+	// invoice/{order_id}. The default is "https://pay.example/", with a reserved name.
 	Pages string
 	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
 	// default, only [Server.SignatureFaults] returns it.
@@ -93,7 +92,7 @@ type Project struct {
 	Currency string
 }
 
-// Numbers are the numbers of a status, which the document does not show (section 3).
+// Numbers are the numbers of a status, because the document does not specify them (section 3).
 type Numbers struct {
 	// Status and StatusCode are the fields status and status_code of responses and notifications.
 	Status, StatusCode int64

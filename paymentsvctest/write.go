@@ -61,7 +61,7 @@ func bomb(body []byte, size int) []byte {
 	return out.Bytes()
 }
 
-// misshapen gives every value of an object another type.
+// misshapen replaces each value of an object by a value of another type.
 func misshapen(fields object) []byte {
 	for name, value := range fields {
 		if value[0] == '"' {
@@ -127,7 +127,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effe
 		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)
-	flush := func() { _ = http.NewResponseController(w).Flush() } // a client that left is not told
+	flush := func() { _ = http.NewResponseController(w).Flush() } // the client may have left
 	s.writeBody(r.Context(), w, flush, body, e.slow)
 	if isCut || e.cut.framing == chunked {
 		flush()
@@ -156,7 +156,7 @@ func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
 // writeBody sends a body, slowly if pause is set, until the client leaves or the server closes.
 func (s *Server) writeBody(ctx context.Context, w io.Writer, flush func(), body []byte, pause time.Duration) {
 	if pause <= 0 {
-		_, _ = w.Write(body) // a client that left is not told
+		_, _ = w.Write(body) // the client may have left
 		return
 	}
 	ticker := time.NewTicker(pause)

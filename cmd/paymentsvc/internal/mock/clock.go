@@ -101,8 +101,8 @@ func (c *clock) run() []event {
 	return done
 }
 
-// set moves the clock to the result of move, and reports false for a time in the past or beyond the range of a duration.
-// Call run next. The timer is off until then, because run must return all due settlements.
+// set moves the clock to the result of move, and reports false for a time in the past or beyond the range of a
+// duration. Call run next. The timer is off until then, because run must return all due settlements.
 func (c *clock) set(move func(now time.Time) time.Time, frozen, timestamps *bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +228,7 @@ func postStop(c *call, _ struct{}) (int, any, error) {
 	addr, err := netip.ParseAddr(host)
 	if err != nil || !addr.Unmap().IsLoopback() || c.opt.Stop == nil {
 		return 0, nil, failure(http.StatusForbidden, "not_loopback", "",
-			"only a program on the mock's own machine may stop it")
+			"only a program on the same machine may stop the mock server")
 	}
 	c.opt.Stop()
 	return http.StatusAccepted, struct{}{}, nil

@@ -20,7 +20,7 @@ type claim struct {
 	one, many string // the counted events
 	filters   []string
 	isError   bool                // counts errors, which must be 0
-	about     func(*message) bool // the messages without which an error count proves nothing
+	about     func(*message) bool // the checked messages, because a count without them proves nothing
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 
@@ -159,7 +159,7 @@ func (e *epoch) starts(x *expectation) (found finding) {
 	return found
 }
 
-// duplicates reports whether a rejection is that of a matching start with a duplicate user_data.
+// duplicates reports whether a rejected request is a matching start with a duplicate user_data.
 func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
 	return r.Problem == paymentsvctest.ProblemRepeated && (x.Kind == "" || x.Kind == kind) &&
@@ -238,17 +238,17 @@ func postExpect(c *call, x expectation) (int, any, error) {
 	found, _ := c.actual(&x)
 	switch {
 	case c.ctx.Err() != nil:
-		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock was reset meanwhile")
+		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock server was reset meanwhile")
 	case ok:
 		return http.StatusOK, expectAnswer{found.n}, nil
 	case found.gap && found.n <= most:
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
-			"messages that could matter are not in the journal any more: give after, or a larger -journal")
+			"the journal or the fake dropped entries that could matter: set after, or a larger -journal")
 	}
 	return 0, nil, c.notMet(&x, found, least, most)
 }
 
-// notMet returns the error for an expectation: expected and actual number, and the nearest messages.
+// notMet returns an error with the expected and the actual number, and the nearest messages.
 func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	want := fmt.Sprintf("%d to %d", least, most)
 	switch {
@@ -270,7 +270,7 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", found.n, what, about, want)
 	switch {
 	case found.untested:
-		f.apiError.Error.Message = "nothing was tested: there is no message that " + x.That + " is about"
+		f.apiError.Error.Message = "nothing was tested: there is no message for " + x.That
 	case found.duplicates > 0 && most != unbounded:
 		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", found.duplicates)
 	}

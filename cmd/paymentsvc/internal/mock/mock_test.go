@@ -733,7 +733,7 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
 	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`,
 		`"none_rejected","user_data":"x"`} {
-		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message that ")
+		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message for ")
 	}
 
 	met := make(chan string)
@@ -883,7 +883,7 @@ func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	}
 	expect(`{"that":"messages","count":99,"within":"1m"}`)
 	r.ask(200, "POST", "/reset", "")
-	require.Equal(t, "reset: the mock was reset meanwhile", <-said)
+	require.Equal(t, "reset: the mock server was reset meanwhile", <-said)
 	expect(`{"that":"started","at_most":0,"holds_for":"1m"}`)
 	r.pay("order-1")
 	require.Equal(t, "not_met: 1 order started, want 0", <-said)
@@ -939,8 +939,8 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 		}
 		r.do("POST", "/init_payment/"+card, card)
 		r.do("POST", "/init_payment/card", `{"user_data":"`+card+`"}`)
-		require.NotContains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"messages","user_data":"`+card+`","count":0}`)),
-			card)
+		none := `{"that":"messages","user_data":"` + card + `","count":0}`
+		require.NotContains(t, fmt.Sprint(r.ask(409, "POST", "/expect", none)), card)
 		r.ask(201, "POST", "/orders", `{"amount":"1","user_data":"u-`+card+`"}`)
 		_, paid := r.do("GET", "/pay/payment/00000000-0000-4000-8000-000000000003", "")
 		require.Equal(t, shown, strings.Contains(paid, card), "user_data on the payment page")

@@ -230,7 +230,7 @@ type orderAnswer struct {
 
 func postOrder(c *call, in order) (int, any, error) {
 	if in.Number != 0 {
-		return 0, nil, invalid("number", "number: the mock counts")
+		return 0, nil, invalid("number", "number: the mock server chooses it")
 	}
 	draft, err := in.inBooks(c.opt.Projects[0].ID)
 	if err != nil {
@@ -299,8 +299,8 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	return answer, nil
 }
 
-// deliverAll sends these notifications of the outbox. When it returns, this call or another one has sent each of them,
-// or the outbox has it. before is the number of the deliveries before the notifications.
+// deliverAll sends these notifications of the outbox. Afterwards this call or another has sent each notification, or it
+// is in the outbox for a retry. before is the number of the deliveries before the notifications.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	_, messages = e.deliver(ctx)
 	if to, _ := e.settings(); to.none() {

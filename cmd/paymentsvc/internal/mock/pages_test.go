@@ -49,7 +49,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL + "?token=tok-7" })
 	resp, page := r.do("GET", "/", "")
-	require.Contains(t, page, "Nothing has been started")
+	require.Contains(t, page, "No order has been started")
 	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.Equal(t, 1, strings.Count(page, "mock’s choice"), "one sentence says it")
 	r.pay("order-1")
@@ -69,7 +69,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 	require.NotContains(t, page, card)
 	status, page = r.press("/ui/orders/"+first+"/settle", url.Values{"status": {"FAILURE"}})
 	require.Equal(t, 422, status)
-	require.Contains(t, page, `role="alert">The document shows no way out`)
+	require.Contains(t, page, `role="alert">The document specifies no status after`)
 	_, page = r.do("GET", "/ui/?q=order-2", "")
 	require.NotContains(t, page, "order-1")
 	require.Contains(t, page, "order-2")
@@ -84,7 +84,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		{"/ui/orders/" + first + "/notify", url.Values{"what": {"forged"}}, "Sent."},
 		{"/ui/orders/" + first + "/refund", url.Values{"amount": {"1"}, "status": {"SUCCESS"}}, "1 refunded"},
 		{"/ui/orders/" + second + "/notify", url.Values{"what": {"nothing"}}, "There is no such notification."},
-		{"/ui/deliver", nil, "What was waiting has been sent."},
+		{"/ui/deliver", nil, "The waiting notifications were sent."},
 		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}},
 			"The fault is set."},
 		{

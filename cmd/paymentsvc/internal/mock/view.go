@@ -209,7 +209,7 @@ func (m messageRow) Answer() string {
 	case m.HTTPStatus > 0:
 		return fmt.Sprintf("HTTP %d", m.HTTPStatus)
 	case m.Error != "":
-		return "no answer: " + m.Error
+		return "no response: " + m.Error
 	case m.State == inFlight:
 		return "in flight"
 	}
@@ -300,8 +300,8 @@ func doneNote(query url.Values) note {
 	sections := map[string]note{
 		"settled":        {Section: inOrders, Text: "Settled."},
 		"refunded":       {Section: inOrders, Text: "Refunded."},
-		"sent":           {Section: inOrders, Text: "Sent. The answer is under Messages."},
-		"delivered":      {Section: inMessages, Text: "What was waiting has been sent."},
+		"sent":           {Section: inOrders, Text: "Sent. The response is under Messages."},
+		"delivered":      {Section: inMessages, Text: "The waiting notifications were sent."},
 		"fault-set":      {Section: inFaults, Text: "The fault is set."},
 		"fault-removed":  {Section: inFaults, Text: "The fault is removed."},
 		"faults-cleared": {Section: inFaults, Text: "All faults are removed."},
