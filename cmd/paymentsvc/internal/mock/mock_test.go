@@ -374,6 +374,19 @@ func TestSlowReceiverDelaysNoSettlement(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"delivered","count":3}`), "advance waits for the notifications")
 }
 
+func TestMessagesKeepAPartOfLongTexts(t *testing.T) {
+	k := &recorder{ResponseWriter: httptest.NewRecorder()}
+	for range 3 {
+		_, err := k.Write(make([]byte, maxAnswer/2+1))
+		require.NoError(t, err)
+	}
+	require.Equal(t, maxAnswer, k.body.Len())
+	r := start(t, nil)
+	r.do("POST", "/"+strings.Repeat("x", 200), "")
+	message, _ := r.mock.main.current().journal.get(1)
+	require.Len(t, message.Endpoint, 100)
+}
+
 // deadlineWriter records the deadline of a response.
 type deadlineWriter struct {
 	*httptest.ResponseRecorder
@@ -586,6 +599,8 @@ func TestEveryFilterFindsFaultyNotifications(t *testing.T) {
 	for _, fault := range []string{"cut", "late", "old-secret", "unsigned", "altered"} {
 		r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["`+fault+`"]}`)
 		last := r.mock.main.current().journal.last()
+		message, _ := r.mock.main.current().journal.get(last)
+		require.Equal(t, fault == "cut", message.Cut, "an early response to a part is no delivery")
 		for _, query := range filters {
 			found := r.ask(200, "GET", fmt.Sprintf("/messages?after=%d&%s", last-1, query), "")["messages"]
 			require.Len(t, found, 1, "%s: %s", fault, query)
@@ -1062,6 +1077,15 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 	require.Equal(t, main, inherited, "a new session has the changed settings of the main session")
 }
 
+func TestSettingsHideTokensOfAddresses(t *testing.T) {
+	r := start(t, func(o *Options) {
+		o.Notify, o.Receivers = "http://a/?token=tok-7", []string{"project_id=3: http://b/?token=tok-7"}
+	})
+	_, settings := r.do("GET", "/_mock/settings", "")
+	_, page := r.do("GET", "/ui/", "")
+	require.NotContains(t, settings+page, "tok-7")
+}
+
 func TestSettingsShowAnyTolerance(t *testing.T) {
 	r := start(t, func(o *Options) { o.Tolerance = time.Minute })
 	r.ask(201, "POST", "/sessions", `{"name":"t1","tolerance":"any"}`)
@@ -1139,10 +1163,17 @@ func TestClockAppliesDueSettlementsInOrder(t *testing.T) {
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"3h"}`)["due"], 100)
 	r.ask(200, "POST", "/clock/advance", `{"by":"2562000h"}`)
 	r.ask(422, "POST", "/clock/advance", `{"by":"2562000h"}`)
+	require.Len(t, box.got, 100)
 	for i, got := range box.taken() {
 		status := []string{"SUCCESS", "FAILURE"}[i%2]
 		require.Equal(t, "payout.status_changed "+status+" of 1", got)
 	}
+	e := r.mock.main.current()
+	c := clock{epoch: e, frozen: &time.Time{}}
+	for _, status := range []paymentsvc.StatusName{"SUCCESS", "FAILURE"} {
+		c.schedule(0, event{Status: status})
+	}
+	require.Equal(t, paymentsvc.StatusSuccess, c.events[0].Status, "equal times keep their order")
 }
 
 func TestParallelAdvancesAddUp(t *testing.T) {
