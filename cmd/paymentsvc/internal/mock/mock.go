@@ -13,7 +13,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -282,7 +281,6 @@ func (s *session) reset() (number, cutOff int, err error) {
 		return 0, 0, err
 	}
 	s.epoch = fresh
-	old.free()
 	return fresh.number, cutOff, nil
 }
 
@@ -290,15 +288,6 @@ func (s *session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch.close()
-	s.epoch.free()
-}
-
-// free returns the memory of a large closed epoch to the operating system.
-func (e *epoch) free() {
-	const large = 10_000
-	if e.journal.last() > large || e.fake.LastOrder() > large {
-		go debug.FreeOSMemory()
-	}
 }
 
 func (e *epoch) close() {

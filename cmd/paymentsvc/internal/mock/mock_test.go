@@ -842,11 +842,14 @@ func TestNotificationIsSentWithoutItsTester(t *testing.T) {
 }
 
 func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
-	r := start(t, func(o *Options) { o.Repeated = paymentsvctest.RejectRepeated })
+	r := start(t, func(o *Options) {
+		o.Repeated, o.Script = paymentsvctest.RejectRepeated, []string{"amount=9: DECLINED user_data was used before"}
+	})
 	r.pay("order-1")
 	r.pay("order-2")
 	_, err := pay(r.Client, "order-1", "10.50")
 	require.Error(t, err)
+	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "1 request rejected", "no script declined it")
 	require.Contains(t, r.expect(`{"that":"started","user_data":"order-1","count":1}`),
 		"; further starts rejected as duplicates: 1, want 0")
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")

@@ -169,26 +169,19 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 func (e *epoch) newestOrders(
 	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
-	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
-		if match(o) {
-			matches++
-		}
-		return true
-	})
-	if matches <= skip {
-		return nil, matches
-	}
-	older := matches - skip - limit
+	wanted := skip + limit
 	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
 		if !match(o) {
 			return true
 		}
-		older--
-		if older < 0 {
-			list = append(list, *o)
+		matches++
+		list = append(list, *o)
+		if len(list) > 2*wanted {
+			list = slices.Delete(list, 0, wanted) // the copies of all orders would need much memory
 		}
-		return older > -limit
+		return true
 	})
+	list = list[max(len(list)-wanted, 0):max(len(list)-skip, 0)]
 	slices.Reverse(list)
 	return list, matches
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -132,6 +133,20 @@ func TestPageHasPagesOfRows(t *testing.T) {
 	require.Zero(t, rows(beyond, "order"))
 	_, page := r.do("GET", "/ui/?orders=x&messages=-1", "")
 	require.Equal(t, maxRows, rows(page, "order"))
+}
+
+func TestNewestOrdersAreTheLast(t *testing.T) {
+	e := start(t, nil).mock.main.current()
+	for range 10 {
+		_, err := e.fake.Seed(paymentsvctest.Order{
+			Kind: paymentsvctest.KindForm, ProjectID: 2, Amount: paymentsvc.MustParseAmount("1"),
+		})
+		require.NoError(t, err)
+	}
+	list, matches := e.newestOrders(1, 2, func(o *paymentsvctest.Order) bool { return o.Number != 9 })
+	require.Equal(t, []int{9, 8, 7}, []int{matches, list[0].Number, list[1].Number})
+	list, _ = e.newestOrders(10, 2, func(*paymentsvctest.Order) bool { return true })
+	require.Empty(t, list)
 }
 
 func TestPageStaysSmall(t *testing.T) {
