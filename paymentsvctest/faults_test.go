@@ -200,15 +200,11 @@ func TestEachRuleCountsItsOwnRequests(t *testing.T) {
 	_, err := client.GetBalance(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "all, odd: drop before", all.String())
-	assert.Equal(t, []*paymentsvctest.Rule{first, all}, srv.Rules())
 
 	var which paymentsvctest.Which // the zero value
 	notifications := srv.FaultNotifications("", which, paymentsvctest.Lost(), paymentsvctest.NotificationFault{})
 	assert.Equal(t, "every", notifications.Which)
-	assert.Equal(t, 4, notifications.ID)
-	assert.Equal(t, []*paymentsvctest.Rule{first, all, notifications}, srv.Rules())
 	srv.ClearFaults()
-	assert.Empty(t, srv.Rules())
 	srv.Fault(paymentsvctest.InitPayment, which, paymentsvctest.Fault{})
 	assert.Equal(t, []bool{true, true}, tries(2, paymentsvc.PaymentTypeMC), "the zero Fault is none")
 	assert.Equal(t, 13, srv.Requests(paymentsvctest.InitPayment))
