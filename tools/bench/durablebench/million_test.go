@@ -155,8 +155,6 @@ func TestOperationsAreFastWithAMillionRows(t *testing.T) {
 				assert.True(t, name == "SQLite" || c.index == "" || uses > used, "%s does not use %s", c.name, c.index)
 			}
 			allFilters(t, s)
-			db.SetMaxOpenConns(map[bool]int{true: 1, false: 20}[name == "SQLite"])
-			readers(t, s)
 		})
 	}
 }
@@ -289,64 +287,4 @@ func scans(t *testing.T, db *sql.DB, name, index string) (whole, indexed int) {
 		COALESCE((SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1), 0)`, index).
 		Scan(&whole, &indexed))
 	return whole, indexed
-}
-
-// readers measures checkouts alone, and beside a page that refreshes the overview and a list.
-func readers(t *testing.T, s *durable.Store) {
-	t.Helper()
-	rate := func() (rate float64, slowest time.Duration) {
-		const payments = 500
-		begun := time.Now()
-		for range payments {
-			one := time.Now()
-			require.NoError(t, checkout(s)(t.Context()))
-			slowest = max(slowest, time.Since(one))
-		}
-		return payments / time.Since(begun).Seconds(), slowest
-	}
-	alone, slowest := rate()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			_, _ = s.Counts(ctx, durable.Filter{})
-			_ = rowsOf(s, durable.Filter{})(ctx)
-		}
-	}()
-	beside, slowestBeside := rate()
-	cancel()
-	<-ended
-	t.Logf("checkouts a second, one by one: %.0f alone (slowest %s), %.0f beside a reader (slowest %s)",
-		alone, slowest.Round(time.Millisecond), beside, slowestBeside.Round(time.Millisecond))
-}
-
-// The responses of a thousand payments were lost. A status call takes 200 ms.
-func TestLostOrdersAreReconciled(t *testing.T) {
-	service := newService(200 * time.Millisecond)
-	defer service.Close()
-	for name, address := range addresses(t) {
-		t.Run(name, func(t *testing.T) {
-			db, s := openMillion(t, address, service.URL)
-			db.SetMaxOpenConns(map[bool]int{true: 1, false: 20}[name == "SQLite"])
-			const lost = 1000
-			_, err := db.ExecContext(t.Context(), `
-				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
-				INSERT INTO durable_rows (kind, user_data, type, amount, state, may_have_started, due_at, created_at,
-					updated_at)
-				SELECT 'payment', 'user-' || i, 'card', '10.50', 'unknown', 1, i, i, i FROM n`)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			begun := time.Now()
-			go func() { ended <- s.Run(ctx) }()
-			require.Eventually(t, func() bool {
-				c, err := s.Counts(t.Context(), durable.Filter{})
-				return err == nil && c.States[durable.StatePending].Rows == lost
-			}, 3*time.Minute, 20*time.Millisecond)
-			t.Logf("%.0f a second", lost/time.Since(begun).Seconds())
-			cancel()
-			require.NoError(t, <-ended)
-		})
-	}
 }
