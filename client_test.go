@@ -480,13 +480,14 @@ func TestClientLimitsResponseHeader(t *testing.T) {
 			}
 		}
 	}
+	long := strings.Repeat("a", 1000) // long values cost the client less than short ones
 	for name, answer := range map[string]func(*net.TCPConn, *atomic.Int64){
 		"a status line":      repeated("HTTP/1.1 200 O", "K"),
 		"one header":         repeated("HTTP/1.1 200 OK\r\nX-Long: ", "a"),
-		"many headers":       repeated("HTTP/1.1 200 OK\r\n", "X-Many: a\r\n"),
-		"a continued header": repeated("HTTP/1.1 200 OK\r\nX-Folded: a\r\n", " a\r\n"),
-		"100 Continue":       repeated("", "HTTP/1.1 100 Continue\r\n\r\n"),
-		"103 Early Hints":    repeated("", "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"),
+		"many headers":       repeated("HTTP/1.1 200 OK\r\n", "X-Many: "+long+"\r\n"),
+		"a continued header": repeated("HTTP/1.1 200 OK\r\nX-Folded: a\r\n", " "+long+"\r\n"),
+		"100 Continue":       repeated("", "HTTP/1.1 100 Continue\r\nX-Long: "+long+"\r\n\r\n"),
+		"103 Early Hints":    repeated("", "HTTP/1.1 103 Early Hints\r\nLink: </"+long+">; rel=preload\r\n\r\n"),
 		"empty lines":        repeated("", "\r\n"),
 		"zeros":              repeated("", "\x00"),
 		"trailers of an answer": repeated(

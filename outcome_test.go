@@ -85,6 +85,8 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 			return found
 		}
 	}
+	// as decoders of partners do that report an error if json.Unmarshal fails
+	anyError := func(int, []byte) *paymentsvc.ServiceError { return new(paymentsvc.ServiceError) }
 	for _, row := range []struct {
 		name    string
 		decoder paymentsvc.ErrorDecoder
@@ -141,8 +143,26 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 		{"nothing", fields, fixed(""), same(always(unknown))},
 		{"an error that is cut off", fields, fixed(`{"error_code":"E17"`), same(always(unknown))},
 
+		{"an error beside an invoice_url alone", fields, fixed(withError(`{"invoice_url":"https://pay.example"}`)),
+			func(op operation) func(int) string {
+				if op.name == "init_invoice" {
+					return byStatus(unknown, unknown, rejected)
+				}
+				return byStatus(rejected, unknown, rejected)
+			}},
+		{"a page that the decoder calls an error", anyError, fixed("<html>403 Forbidden</html>"), same(always(unknown))},
+		{"half a success that the decoder calls an error", anyError, fixed(`{"status":1,"ord`), same(always(unknown))},
+		{"a compressed success that the decoder calls an error", anyError, fixed("\x0b\x04\x80\x03"),
+			same(always(unknown))},
+		{"text that the decoder calls an error", anyError, fixed(`"E17"`), same(always(unknown))},
+		{"an object that the decoder calls an error", anyError, fixed("\ufeff {}\n"),
+			same(byStatus(rejected, unknown, rejected))},
+
 		{"an error without effect", withEffect(paymentsvc.EffectNone), fixed(withError("{}")),
 			same(always(rejected))},
+		{"a page without effect", func(int, []byte) *paymentsvc.ServiceError {
+			return &paymentsvc.ServiceError{Effect: paymentsvc.EffectNone}
+		}, fixed("<html>429 Too Many Requests</html>"), same(always(rejected))},
 		{"an error without effect beside a started order", withEffect(paymentsvc.EffectNone),
 			fixed(withError(`{"order_id":"o-1","redirect_url":"u"}`)), func(operation) func(int) string {
 				return func(status int) string {
@@ -638,7 +658,7 @@ func (l seenListener) Accept() (net.Conn, error) {
 	return seenConn{conn, l.arrived}, nil
 }
 
-var cancels = flag.Int64("cancels", 10_000, "random cancellations over each protocol, at least")
+var cancels = flag.Int64("cancels", 2_000, "random cancellations over each protocol, at least")
 
 func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
 	const callers = 16
@@ -900,7 +920,7 @@ func newBreakingServer(t testing.TB, http2 bool) *breakingServer {
 	return s
 }
 
-var repeats = flag.Int64("repeats", 50, "calls through each transport that repeats")
+var repeats = flag.Int64("repeats", 16, "calls through each transport that repeats")
 
 func TestTransportThatRepeatsIsStopped(t *testing.T) {
 	const callers = 8
@@ -963,6 +983,7 @@ func TestTransportThatRepeatsIsStopped(t *testing.T) {
 func TestTransportThatRestoresGetBodyIsStopped(t *testing.T) {
 	for name, wrap := range repeatingTransports() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // net/http waits before it repeats
 			s := newListener(t)
 			s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
 			protocols := new(http.Protocols)

@@ -2,9 +2,11 @@ package durable
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -246,6 +248,25 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 	})
 }
 
+// An operator may release a payout that was paid before the backup. The service may reject the duplicate.
+func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		changes := 0
+		s := openStore(t, db, Config{
+			Service:  &service{before: func(int, string) error { return refused(400, "duplicate") }},
+			OnChange: func(context.Context, *sql.Tx, Event) error { changes++; return nil },
+		})
+		q := queue(t, s, payouts("a", 1)...)
+		generation, err := s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		_, err = s.Release(t.Context(), "person", generation, Filter{})
+		require.NoError(t, err)
+		runBatch(t, s, nil)
+		r := get(t, s, q[0].UserData)
+		assert.Equal(t, []any{StateUnknown, row.RejectedLater, 0}, []any{r.State, r.ReviewReason, changes})
+	})
+}
+
 // Payouts that an operator has compared after one hold are not released after the next one.
 func TestReleaseIsOfOneHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -374,26 +395,48 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 	}
 }
 
+// The rows are restored below an open process without an earlier claim, for example by .restore of sqlite3. The process
+// claims in a round, or in a probe after a timed pause.
+func TestRestoreBelowAnIdleProcessIsHeld(t *testing.T) {
+	for _, pauseUntil := range []string{"0", "1"} {
+		each(t, func(t *testing.T, db database) {
+			f, w := &service{}, &markWitness{}
+			s, idle := openStore(t, db, Config{Service: f, Witness: w}), openStore(t, db, Config{Service: f, Witness: w})
+			queue(t, s, payouts("a", 3)...)
+			backup, err := dbtest.CopyRows(t.Context(), db.DB)
+			require.NoError(t, err)
+			runBatch(t, s, nil)
+			require.NoError(t, backup.Restore(t.Context(), db.DB))
+			db.Exec(t, `UPDATE durable_control SET pause_until = `+pauseUntil)
+			require.NoError(t, idle.Ready(t.Context()), "another transaction does not hide the restore")
+			_, _ = idle.RunBatch(t.Context(), BatchLimit{}) // an error of its claims on PostgreSQL
+			assert.Equal(t, 3, f.calls)
+			got := status(t, idle)
+			assert.True(t, got.Hold)
+			assert.Contains(t, got.HoldReason, "behind the witness")
+		})
+	}
+}
+
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		db.SetMaxOpenConns(1)
 		c := config(Config{})
 		c.Project = "another"
 		openStore(t, db, Config{})
 		_, err := Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, `it belongs to project "test"`)
-		unsafe, setting := `PRAGMA synchronous = NORMAL`, "synchronous is"
-		if !db.SQLite {
-			unsafe, setting = `SET synchronous_commit = local`, "synchronous_commit is"
-		}
 		c = config(Config{HoldOnlyOnRestore: true})
 		c.AllowUnsafeDatabase = false
+		setting := "synchronous_commit is"
 		if db.SQLite { // the test's server has fsync off
 			_, err = Open(t.Context(), db.DB, c)
 			require.NoError(t, err)
+			db.Exec(t, `PRAGMA synchronous = NORMAL`)
+			setting = "synchronous is"
+		} else {
+			db = dbtest.Open(t, db.Address+"&synchronous_commit=local")
 		}
-		db.Exec(t, unsafe)
 		_, err = Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, setting)
@@ -643,4 +686,18 @@ func TestPauseSaysWhenItEndsByItself(t *testing.T) {
 		Result: row.Result{Kind: row.CallerRejected, Wait: time.Second}, effect: pauseForTime, reason: "HTTP 429",
 	}))
 	assert.Contains(t, out.String(), "HTTP 429; the pause ends automatically at 20")
+}
+
+func TestOpenWarnsWithoutAWitness(t *testing.T) {
+	for name, want := range map[string]bool{"a witness": false, "none": true} {
+		t.Run(name, func(t *testing.T) {
+			var out safeBuffer
+			c := Config{Log: slog.New(slog.NewTextHandler(&out, nil))}
+			if !want {
+				c.Witness = FileWitness(filepath.Join(t.TempDir(), "mark"))
+			}
+			openStore(t, sqlite(t), c)
+			assert.Equal(t, want, strings.Contains(out.String(), "Config.Witness"))
+		})
+	}
 }

@@ -29,7 +29,6 @@ type Store struct {
 	pending pendingPolls
 	breaker atomic.Int64 // calls of payouts in a row without a response
 	scans   noticeScans
-	warned  atomic.Int64 // arrival of the last notification that warnUnmatched has logged
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
@@ -86,8 +85,8 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, fmt.Errorf("durable: open: %w", err)
 	}
 	s.ledger.Identify(s.guard.Here())
-	if !s.guard.Witnessed() {
-		c.Log.WarnContext(ctx, "durable: without Config.Witness, a restored database pays its last payouts again")
+	if c.Witness == nil {
+		c.Log.WarnContext(ctx, "durable: without Config.Witness, a restored volume pays its last payouts again")
 	}
 	s.scheduler = s.newScheduler(dialect)
 	return s, nil

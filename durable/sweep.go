@@ -105,11 +105,12 @@ func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*
 	return err
 }
 
-// noticeScans are the times of the last scans for late notifications.
+// noticeScans are the times of the last scans for late notifications, and the last one logged by warnUnmatched.
 type noticeScans struct {
 	mu       sync.Mutex
 	last     time.Time
 	complete time.Time // the last scan that included notifications older than a day
+	warned   ledger.Place
 }
 
 // due reports whether a scan is due, and whether it must include all notifications.
@@ -149,9 +150,11 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 
 // warnUnmatched logs final notifications without a row, once per process.
 func (s *Store) warnUnmatched(ctx context.Context) error {
-	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
+	s.scans.mu.Lock()
+	defer s.scans.mu.Unlock()
+	notices, err := s.ledger.UnmatchedAfter(ctx, s.scans.warned, sweepRows)
 	for _, n := range notices {
-		s.warned.Store(n.ReceivedAt.UnixMilli())
+		s.scans.warned = ledger.Place{At: n.ReceivedAt.UnixMilli(), Key: n.Key}
 		pruned, failed := s.ledger.KeepForPruned(ctx, n)
 		err = errors.Join(err, failed)
 		if pruned {

@@ -70,7 +70,8 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	}
 	facts := check.Connection(seen[0])
 	if len(plan) == 1 || !seen[0].Accepted {
-		c.Print("checked", map[string]any{"accepted": seen[0].Accepted, "facts": facts}, factLines(key, facts)...)
+		lines := factLines(key, facts)
+		c.Print("checked", cli.Fields{"accepted": seen[0].Accepted, "facts": facts}, lines...)
 		switch {
 		case seen[0].Err != nil:
 			return &cli.ExitError{Code: cli.ExitMachine}
@@ -93,14 +94,15 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	return nil
 }
 
-// factLines returns the lines of the text output.
+// factLines masks the texts of facts, and returns them as lines.
 func factLines(key cli.Key, facts []check.Fact) (lines []string) {
-	for _, f := range facts {
-		line := fmt.Sprintf("%-21s%s", f.Name, f.Text)
+	for i, f := range facts {
+		facts[i].Text = key.Mask(f.Text)
+		line := fmt.Sprintf("%-21s%s", f.Name, facts[i].Text)
 		if f.Observations > 1 {
 			line += fmt.Sprintf(" (%d observations)", f.Observations)
 		}
-		lines = append(lines, key.Mask(line))
+		lines = append(lines, line)
 	}
 	return lines
 }

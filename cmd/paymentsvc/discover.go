@@ -21,39 +21,34 @@ func discoverCommand() cli.Command {
 	flags := cli.Shared("secret-file", "timestamp-header", "signature-header", "scheme", "scheme-file", "timeout", "count")
 	flags = append(flags,
 		cli.NewFlag("effort", cli.Text, "N", "try N times as many compositions").With("1").Checked(isEffort),
-		cli.NewFlag("word", cli.List, "TEXT", "text that may be signed and is in no sample").Checked(isWord),
+		cli.NewFlag("word", cli.List, "TEXT", "possibly signed text that no sample contains").Checked(isWord),
+		kindFlag("kind of all samples, request or notification (default: by the event)").OnLine(),
+		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or of a list in JSON").Checked(cli.AtLeast(1)).OnLine(),
+		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries with TEXT in their address").OnLine(),
+		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none").OnLine(),
+		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written).OnLine(),
+		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort).OnLine(),
+		answerFlag("status of the responses of -listen"),
+		cli.NewFlag("proxy", cli.Bool, "", "forward requests from -addr to -to, and search accepted requests").OnLine(),
+		cli.NewFlag("addr", cli.Text, "ADDR", "address of -proxy").With("localhost:9000").Checked(cli.HostPort).OnLine(),
+		cli.NewFlag("to", cli.Address, "URL", "the service behind -proxy, without a path").Checked(cli.Origin).OnLine(),
+		cli.NewFlag("save", cli.File, "DIR", "save the messages of -listen and -proxy there").Checked(cli.Written).OnLine(),
+		cli.NewFlag("demo", cli.Bool, "", "sign samples with a hidden composition, and find it").OnLine(),
 	)
-	for _, f := range []cli.Flag{
-		kindFlag("kind of all samples, request or notification (default: by the event)"),
-		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or of a list in JSON").Checked(cli.AtLeast(1)),
-		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries whose address has TEXT in it"),
-		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none"),
-		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written),
-		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort),
-		answerFlag("what -listen answers"),
-		cli.NewFlag("proxy", cli.Bool, "", "pass requests from -addr on to -to, and search the accepted ones"),
-		cli.NewFlag("addr", cli.Text, "ADDR", "address of -proxy").With("localhost:9000").Checked(cli.HostPort),
-		cli.NewFlag("to", cli.Address, "URL", "the service behind -proxy, without a path").Checked(cli.Origin),
-		cli.NewFlag("save", cli.File, "DIR", "save what -listen and -proxy receive there").Checked(cli.Written),
-		cli.NewFlag("demo", cli.Bool, "", "make samples with a hidden composition, and find it"),
-	} {
-		f.LineOnly = true
-		flags = append(flags, f)
-	}
 	return cli.Command{
 		Name:    "discover",
 		Summary: "Find out how messages are signed, from one correctly signed message",
 		Usage:   "FILE... | -",
 		MaxArgs: -1,
 		Flags:   flags,
-		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs,
-a copied fetch, an .http file, or printed headers with -body. With -scheme or -scheme-file it checks that scheme
-instead.
+		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a
+copied fetch call, an .http file, or printed headers with -body. With -scheme or -scheme-file, the command checks this
+scheme instead of searching.
 
--listen answers 503, which is this command's own choice: the interface document shows no response. The service is likely
-to deliver again what it was told is not handled, so your own receiver loses nothing. -proxy passes on the bytes of a
-request, but the Host becomes that of -to: a signature that covers the Host does not survive. An answer of 2xx counts as
-accepted. Both end when a scheme is found, or with -count after so many signed messages.`,
+-listen responds with 503 by its own choice, because the interface document specifies no response. A service with
+redelivery then sends the notification to your own receiver again. -proxy forwards the bytes of a request, but the Host
+becomes the host of -to, so a signature over the Host fails. A request with a 2xx response becomes a sample. Both end
+when they find a scheme, or with -count N after N signed messages.`,
 		Examples: []string{
 			"paymentsvc discover -secret-file project.key notification.http",
 			"paymentsvc discover -secret-file project.key -listen localhost:9000 -save captured -timeout 10m",

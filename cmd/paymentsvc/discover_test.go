@@ -79,10 +79,9 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	})
 	c.stdin = text
 	for name, args := range map[string][]string{
-		"HTTP text": {"a.http"}, "CRLF": {"crlf"}, "standard input": {"-"}, "curl": {"curl.txt"},
-		"headers and a body": {"headers", "-body", "body.json"},
-		"two kinds":          {"a.http", "curl.txt"},
-		"headers renamed":    {"renamed"},
+		"HTTP text, CRLF, standard input and curl": {"a.http", "crlf", "-", "curl.txt"},
+		"headers and a body":                       {"headers", "-body", "body.json"},
+		"headers renamed":                          {"renamed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := c.discover(args...)
@@ -96,12 +95,13 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
 			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
 			require.Equal(t, 1, strings.Count(out, "found  "))
+			if args[0] == "renamed" {
+				require.Contains(t, errs, "the header X-Sign is taken for the signature; -signature-header chooses another one")
+				require.Contains(t, errs, "the header X-Time is taken for the timestamp")
+				require.Contains(t, out, "-signature-header X-Sign -timestamp-header X-Time")
+			}
 		})
 	}
-	_, out, errs := c.discover("renamed")
-	require.Contains(t, errs, "the header X-Sign is taken for the signature; -signature-header chooses another one")
-	require.Contains(t, errs, "the header X-Time is taken for the timestamp")
-	require.Contains(t, out, "-signature-header X-Sign -timestamp-header X-Time")
 }
 
 func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
@@ -116,7 +116,13 @@ func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	c := newDiscover(t, map[string]string{
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
 		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
+		"c.http": signedText(t, `base64(timestamp "." body)`, "/hook", discoverNotification),
 	})
+	code, _, errs := c.discover("a.http", "c.http", "-out", "new/dir")
+	require.Equal(t, cli.ExitNo, code, "two encodings have no common text")
+	require.Contains(t, errs, "so no file is written: keep both")
+	require.NoDirExists(t, filepath.Join(c.dir, "new/dir"))
+
 	code, out, errs := c.discover("a.http", "b.http", "-out", "new/dir")
 	require.Zero(t, code, errs)
 	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`
@@ -173,7 +179,7 @@ func TestDiscoverFindsNothing(t *testing.T) {
 	require.Regexp(t, `tried  \d+ compositions of \d+ families in `, out)
 	require.NotContains(t, out, "scheme := ")
 
-	code, out, _ = c.discover("good", "bad", "-effort", "0.01")
+	code, out, _ = c.discover("good", "bad", "-effort", "0.001")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "part   this fits good only: hex(body)")
 
@@ -274,7 +280,7 @@ func TestDiscoverDemoFindsWhatItHides(t *testing.T) {
 			d.Stdout, d.Stderr = &out, &errs
 			require.NoError(t, d.checkFlags())
 			require.NoError(t, d.demo(t.Context(), text))
-			require.Contains(t, errs.String(), "are made up; the service's own way is not shown")
+			require.Contains(t, errs.String(), "are made up; the document does not specify the service's own")
 			require.Contains(t, out.String(), "POST /v1/init_payment/card HTTP/1.1")
 			require.Contains(t, out.String(), "\nfound  ")
 			require.Contains(t, out.String(), "\nhidden "+text)
@@ -372,7 +378,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 	bad := strings.Replace(good, "o-1", "o-2", 1)
 	t.Run("when a later message refutes the scheme", func(t *testing.T) {
 		other := signedText(t, `hex(path body)`, "/hook", strings.Replace(discoverNotification, "o-1", "o-3", 1))
-		s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.01", "-answer", "200")
+		s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.001", "-answer", "200")
 		require.Equal(t, http.StatusOK, post(t, s.address, good))
 		s.wait("found")
 		require.Equal(t, http.StatusOK, post(t, s.address, other))
@@ -581,7 +587,7 @@ func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
 			"%s\r\nContent-Length: %d\r\n\r\n",
 			signatureOf(t, testScheme, testKey, signed, "1700000000"), zipped.Len())
 		d.write("m.http", head+zipped.String())
-		require.Zero(t, d.run("discover", "m.http"), "%s", &d.stderr)
+		require.Zero(t, d.run("discover", "m.http", "-effort", "0.02"), "%s", &d.stderr)
 		require.Contains(t, d.stdout.String(), "found  "+testScheme)
 		require.Contains(t, d.stdout.String(), "body   the scheme fits the "+form+" body")
 		c := &catcher{discovery: &discovery{Call: callOf(t)}}

@@ -18,10 +18,12 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
 const (
 	maxShown  = 4 << 10  // of a printed response
+	maxMasked = 64 << 10 // of a response masked for output
 	maxAnswer = 10 << 20 // of a buffered response
 )
 
@@ -42,7 +44,7 @@ type answer struct {
 	Saved     string `json:"saved"`
 	Response  string `json:"response"`
 
-	head    []byte // the printed part of the body
+	head    []byte // for output, see shownResponse
 	aborted any    // the panic of an incomplete response, which ends the connection
 }
 
@@ -63,7 +65,7 @@ func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byt
 		ModifyResponse: func(resp *http.Response) error {
 			a.Status, a.Forwarded, a.Millis = resp.StatusCode, true, cli.Millis(time.Since(began))
 			data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-			a.head = data[:min(len(data), maxShown)]
+			a.head = data[:min(len(data), maxMasked)]
 			resp.Body = struct {
 				io.Reader
 				io.Closer
@@ -103,27 +105,28 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 // newTransport returns a transport without proxy, redirects and repeated sending. trust is the configuration of
 // [cli.Call.ClientTLS].
 func newTransport(trust *tls.Config) *http.Transport {
-	transport := paymentsvc.NewTransport()
-	transport.TLSClientConfig = trust
-	transport.Protocols.SetHTTP2(true)
-	transport.Proxy = nil
-	transport.DisableCompression = true
-	transport.DisableKeepAlives = true // a POST on a closing connection would be lost
-	return transport
+	t := paymentsvc.NewTransport()
+	t.TLSClientConfig = trust
+	t.Protocols.SetHTTP2(true)
+	t.Proxy = nil
+	t.DisableCompression = true
+	t.DisableKeepAlives = true // a POST on a closing connection would be lost
+	return t
 }
 
 // clientTransport returns the transport of -cacert and -http2.
 func clientTransport(c *cli.Call) (*http.Transport, error) {
 	trust, err := c.ClientTLS()
-	transport := newTransport(trust)
+	t := newTransport(trust)
 	if c.Bool("http2") {
-		transport.Protocols.SetHTTP1(false)
-		transport.Protocols.SetUnencryptedHTTP2(true)
+		t.Protocols.SetHTTP1(false)
+		t.Protocols.SetUnencryptedHTTP2(true)
 	}
-	return transport, err
+	return t, err
 }
 
-// reason returns the reason of a missing response, without path and query.
+// reason returns the reason of a missing response. It quotes neither the address nor the message, because a receiver
+// can repeat the message in an invalid response.
 func reason(err error) string {
 	failed, ok := errors.AsType[*net.OpError](err)
 	switch {
@@ -132,7 +135,18 @@ func reason(err error) string {
 	case ok && failed.Addr != nil && errors.Is(err, syscall.ECONNREFUSED):
 		return failed.Addr.String() + " refused the connection"
 	}
-	return err.Error()
+	return transport.ForLogs(err).Error()
+}
+
+// shownResponse returns the beginning of a response for output. Debug pages repeat the request, so it hides the
+// signature too. It masks before the cut, because a part of a secret or card number is not recognizable.
+func shownResponse(keys []cli.Key, head []byte, signature string) string {
+	text := string(head)
+	if signature != "" {
+		text = strings.ReplaceAll(text, signature, "<signature>")
+	}
+	text = cli.MaskAll(keys, text)
+	return text[:min(len(text), maxShown)]
 }
 
 // indented returns the lines of an answer's body for output.

@@ -23,20 +23,21 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address; localhost is both loopbacks, port 0 a free port").
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is both loopbacks, 0 a free port").
 				With("localhost:9000").Checked(cli.HostPort),
-			cli.NewFlag("forward", cli.Address, "URL", "where to forward; without a path, to the path that was requested"),
-			answerFlag("answer to a valid message, without -forward"),
-			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: that of -forward)").
+			cli.NewFlag("forward", cli.Address, "URL", "address of your program; without a path, the requested path remains").
+				Checked(isReceiver),
+			answerFlag("status for a valid message without -forward"),
+			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: the host of -forward)").
 				Checked(cli.Host),
-			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "time for an answer; 0 is no limit").With("30s"),
-			cli.NewFlag("forward-all", cli.Bool, "", "forward messages that are not valid too"),
-			cli.NewFlag("save", cli.File, "DIR", "save each message that failed, byte for byte").Checked(cli.Written),
+			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "limit for the response; 0 is no limit").With("30s"),
+			cli.NewFlag("forward-all", cli.Bool, "", "forward invalid messages too"),
+			cli.NewFlag("save", cli.File, "DIR", "save each failed message, byte for byte").Checked(cli.Written),
 		),
-		Notes: "It answers with the receiver's status, and with 502 or 504 without one. If it does not forward a message,\n" +
-			"it answers with 401 or 400. Without -forward it answers a valid message with 503, because a service with\n" +
-			"redelivery then sends it again: -answer sets another status. These statuses are this command's choice.\n" +
-			"Exit codes with -count: 0 all were valid and accepted, 1 one was not, 124 -timeout passed before.",
+		Notes: "The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401\n" +
+			"or 400. Without -forward, a valid message gets 503, because a service with redelivery then sends it again.\n" +
+			"-answer sets another status. These statuses are this command's choice.\n" +
+			"Exit codes with -count: 0 all messages were valid and accepted, 1 a message was not, 124 -timeout passed.",
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
 			"paymentsvc listen -addr 127.0.0.1:0 -tolerance 5m -count 1 -timeout 30s -json",
@@ -47,10 +48,7 @@ func listenCommand() cli.Command {
 
 // answerFlag returns the flag for the status of a response without a receiver.
 func answerFlag(usage string) cli.Flag {
-	return cli.Flag{
-		Name: "answer", Kind: cli.Int, Value: "STATUS", Default: "503", LineOnly: true, Usage: usage,
-		Check: cli.Between(200, 599),
-	}
+	return cli.NewFlag("answer", cli.Int, "STATUS", usage).With("503").Checked(cli.Between(200, 599)).OnLine()
 }
 
 // inbox is the state of a listen command.
@@ -151,7 +149,7 @@ func (r *inbox) arrive() int64 {
 // ServeHTTP receives one message.
 func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost { // a GET of a browser or health check
-		r.c.Note("%s is not counted: a notification is a POST", req.Method)
+		r.c.Note("only a POST counts, because a notification is a POST")
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
@@ -172,8 +170,14 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	a := answer{Status: statusOf(*v, int(r.c.Int("answer")))}
 	if r.forwarder != nil && unread == nil && (genuine || r.c.Bool("forward-all")) {
 		a = r.forwarder.forward(w, req, body)
-	} else if w.WriteHeader(a.Status); !v.Valid {
-		_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
+	} else {
+		w.WriteHeader(a.Status)
+		if !v.Valid {
+			_, _ = io.WriteString(w, http.StatusText(a.Status)+"\n")
+		}
+	}
+	if r.c.Bool("v") {
+		a.Response = shownResponse(r.verifier.keys, a.head, req.Header.Get(r.verifier.signature))
 	}
 	failed := !v.Valid || r.forwarder != nil && !accepted(a.Status)
 	if failed && r.c.Set("save") {
@@ -216,12 +220,15 @@ func statusOf(v verdict, valid int) int {
 func (r *inbox) count(v verdict, a answer, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for counter, counts := range map[*int64]bool{
-		&r.answered: true, &r.Valid: v.Valid, &r.Forwarded: a.Forwarded, &r.Failed: failed,
-	} {
-		if counts {
-			*counter++
-		}
+	r.answered++
+	if v.Valid {
+		r.Valid++
+	}
+	if a.Forwarded {
+		r.Forwarded++
+	}
+	if failed {
+		r.Failed++
 	}
 	if r.answered == r.c.Int("count") {
 		r.stop()
@@ -258,11 +265,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	if a.Saved != "" {
 		line += "; saved " + a.Saved
 	}
-	lines := []string{line}
-	if r.c.Bool("v") {
-		a.Response = cli.MaskAll(r.verifier.keys, string(a.head))
-		lines = append(lines, indented(a.Response)...)
-	}
+	lines := append([]string{line}, indented(a.Response)...)
 	r.c.Print("answered", struct {
 		N int64 `json:"n"`
 		answer

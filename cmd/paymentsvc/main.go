@@ -67,11 +67,11 @@ func program() cli.Program {
 func settingsCommand() cli.Command {
 	return cli.Command{
 		Name:    "settings",
-		Summary: "Print each setting, its value and where it comes from",
+		Summary: "Print each setting, its value and its origin",
 		Flags: cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "base-url", "cacert", "partner",
 			"project", "tolerance", "timestamp-header", "signature-header", "timeout"),
-		Notes: "A flag wins over its variable, the variable over the settings file, and that over the default. Of a\n" +
-			"secret only the name of its file is printed, and only if there is such a file.",
+		Notes: "A flag wins over its variable, a variable over the settings file, and the settings file over the default.\n" +
+			"Of a secret, the command prints only the name of its file, and only if the file exists.",
 		Examples: []string{"paymentsvc settings", "paymentsvc settings -config staging.json -json"},
 		Run: func(_ context.Context, c *cli.Call) error {
 			return c.PrintSettings()

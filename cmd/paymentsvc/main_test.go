@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -278,7 +279,17 @@ func TestCompletionPrintsAScriptForEachShell(t *testing.T) {
 	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
 }
 
+var programs = flag.Bool("programs", false, "run the tests that start shells and interpreters")
+
+func needPrograms(t *testing.T) {
+	t.Helper()
+	if !*programs {
+		t.Skip("-programs starts the installed shells and interpreters")
+	}
+}
+
 func TestCompletionWorksInEachShell(t *testing.T) {
+	needPrograms(t)
 	for shell, line := range map[string][]string{
 		"bash": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; _paymentsvc paymentsvc; echo "${COMPREPLY[*]}"`},
 		"zsh": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; emulate -R sh -c ` +

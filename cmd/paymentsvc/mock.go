@@ -33,12 +33,12 @@ const (
 func mockCommand() cli.Command {
 	return cli.Command{
 		Name:    "mock",
-		Summary: "Run a mock of the service with a control API, a payment page and a page for people",
+		Summary: "Run a mock of the service with a control API, a payment page and a page for testers",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "partner",
 			"project", "tolerance", "timeout", "v"),
-			cli.NewFlag("addr", cli.Text, "HOST:PORT", "where to listen; port 0 takes a free one").
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; port 0 is a free port").
 				With("localhost:8080").Checked(cli.HostPort),
-			cli.NewFlag("notify", cli.Address, "URL", "where notifications go"),
+			cli.NewFlag("notify", cli.Address, "URL", "receiver of notifications"),
 			cli.NewFlag("receiver", cli.List, "TEXT", "receiver of a project or event: 'project_id=7: http://...'"),
 			cli.NewFlag("script", cli.List, "TEXT", "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"),
 			cli.NewFlag("balance", cli.Text, "AMOUNT", "payout balance to begin with").With("0").Checked(cli.Amount),
@@ -47,26 +47,26 @@ func mockCommand() cli.Command {
 				With("error_code,error_message").Checked(isPair),
 			cli.NewFlag("error-format", cli.Choice, "FORMAT", strings.Join(mock.ErrorFormats(), ", ")).
 				With("fields").Among(mock.ErrorFormats()...),
-			cli.NewFlag("repeated", cli.Choice, "WHAT", "what a duplicate user_data does: reject, same or new").
+			cli.NewFlag("repeated", cli.Choice, "WHAT", "response to a duplicate user_data: reject, same or new").
 				With("reject").Among("reject", "same", "new"),
 			cli.NewFlag("base-path", cli.Text, "PATH", "path of the endpoints").Checked(isBasePath),
-			cli.NewFlag("public", cli.Address, "URL", "the origin that others reach the mock at, for redirect_url").
+			cli.NewFlag("public", cli.Address, "URL", "public origin of the mock, for redirect_url").
 				Checked(cli.Origin),
 			cli.NewFlag("hosts", cli.Text, "NAMES", "names of the mock besides localhost, with commas between them").
 				Checked(cli.HostNames),
 			cli.NewFlag("show-bodies", cli.Bool, "", "show card data and destinations in messages"),
-			cli.NewFlag("journal", cli.Int, "MIB", "how much of the messages is kept").With("64").Checked(cli.Between(1, 1<<20)),
-			cli.NewFlag("max-sessions", cli.Int, "N", "how many sessions there may be").
+			cli.NewFlag("journal", cli.Int, "MIB", "memory for the messages").With("64").Checked(cli.Between(1, 1<<20)),
+			cli.NewFlag("max-sessions", cli.Int, "N", "maximum number of sessions").
 				With("100").Checked(cli.Between(1, 1<<20)),
 			cli.NewFlag("tls-cert", cli.File, "FILE", "serve https with a new certificate, and write it to FILE").
 				Checked(cli.Written),
-			cli.NewFlag("ready-file", cli.File, "FILE", "file to write the addresses to, once the mock listens").
+			cli.NewFlag("ready-file", cli.File, "FILE", "file for the addresses, written once the mock listens").
 				Checked(cli.Written),
-			cli.NewFlag("grace", cli.Duration, "DURATION", "how long requests may take after SIGTERM").With("5s"),
-			cli.NewFlag("wait", cli.Address, "URL", "start nothing, and wait until the mock at URL answers").OnLine(),
+			cli.NewFlag("grace", cli.Duration, "DURATION", "time for requests in flight after SIGTERM").With("5s"),
+			cli.NewFlag("wait", cli.Address, "URL", "start no server, and wait until the mock at URL is ready").OnLine(),
 		),
-		Notes: "/_mock/openapi.json describes the control API, /_mock/settings the mock's own choices. /ui/ is a page for\n" +
-			"people. Further projects, each with an id and a secret_file, are the key mock.projects.",
+		Notes: "/_mock/openapi.json describes the control API, and /_mock/settings lists the mock's own choices. /ui/ is\n" +
+			"the page for testers. The key mock.projects has further projects, each with an id and a secret_file.",
 		Examples: []string{
 			"paymentsvc mock -notify http://127.0.0.1:9000/notifications",
 			"paymentsvc mock -addr 127.0.0.1:0 -ready-file mock.json -script 'amount=13.13: DECLINED'",
@@ -145,7 +145,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 		defer cancel()
 		err := m.Drain(limit)
 		if err != nil {
-			err = fmt.Errorf("cut off what was in flight after %s, such as requests that hang on purpose", grace)
+			err = fmt.Errorf("cut off requests in flight after %s, such as requests that hang on purpose", grace)
 			m.Close() // ends hanging requests
 		}
 		drained <- err
@@ -242,7 +242,7 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 		return err
 	}
 	if opt.Projects[0].Secret == mockSecret {
-		c.Note("no -secret-file: the secret is the mock's own, which docs/mock.md shows and which protects nothing")
+		c.Note("no -secret-file: the mock's own secret is public in docs/mock.md, so it protects nothing")
 	}
 	for i := range opt.Projects {
 		p := &opt.Projects[i]
@@ -332,10 +332,10 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	}
 	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d  secret: %s",
 		r.BaseURL, r.PartnerID, r.ProjectID, from))
-	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
+	c.Note("parts that the interface document does not specify are the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {
-			c.Note("this is not only a loopback address: whoever reaches it can use the page and the control API, " +
+			c.Note("other machines can reach this address: they can use the page and the control API " +
 				"without a password")
 		}
 	}

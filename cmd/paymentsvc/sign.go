@@ -27,13 +27,13 @@ func signCommand() cli.Command {
 			kindFlag("request or notification").With("request"),
 			cli.NewFlag("as", cli.Choice, "FORM", "headers, curl (for a POSIX shell), fetch, python, php or http").
 				With("headers").Among("headers", "curl", "fetch", "python", "php", "http").OnLine(),
-			cli.NewFlag("show", cli.Bool, "", "print the text that is signed, with placeholders for secret and card data").
+			cli.NewFlag("show", cli.Bool, "", "print the signed text, with placeholders for the secret and card data").
 				OnLine(),
-			cli.NewFlag("trim", cli.Bool, "", "cut one line end off the end of the body").OnLine(),
+			cli.NewFlag("trim", cli.Bool, "", "remove one line end from the end of the body").OnLine(),
 			cli.NewFlag("timestamp", cli.Int, "SECONDS", "Unix time to sign (default now)").Checked(cli.AtLeast(0)).OnLine(),
 		),
-		Notes: "Without FILE the body is read from standard input. The command of -as curl names FILE, and holds the body\n" +
-			"itself with -trim or without FILE.",
+		Notes: "Without FILE, the command reads the body from standard input. -as curl prints a command that reads FILE.\n" +
+			"With -trim or without FILE, the printed command contains the body.",
 		Examples: []string{
 			"paymentsvc sign -url https://pay.example.com/get_balance body.json",
 			"paymentsvc sign -url http://127.0.0.1:8080/get_balance -as curl -trim body.json | sh",
@@ -113,8 +113,11 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, file string) e
 	case c.Bool("show"):
 		out.As = "show"
 		out.Text, err = shownText(key, shownMessage(c, m))
+		if err != nil {
+			return err
+		}
 		c.Print("signed", out, "text   "+out.Text)
-		return err
+		return nil
 	case out.As == "headers":
 		c.Print("signed", out, "timestamp: "+out.Timestamp, "signature: "+out.Signature)
 		return nil

@@ -126,6 +126,7 @@ func TestSignUsageErrors(t *testing.T) {
 }
 
 func TestSignAsCodeSendsEveryByte(t *testing.T) {
+	needPrograms(t)
 	bodies := []string{
 		"{\"a\": \"it's $HOME {$b} ${c} \\\\ \\\"x\\\" é 😀 \u2028 </script> `d`\"}", "a\n\r\nb\t\x00\x7f", "@file", "",
 		"{{x}} %s #{y} '''\"\"\"\\",

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing/iotest"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -22,24 +23,19 @@ import (
 
 func triggerCommand() cli.Command {
 	flags := []cli.Flag{
-		cli.NewFlag("to", cli.Address, "URL", "address of the receiver"),
+		cli.NewFlag("to", cli.Address, "URL", "address of the receiver").Checked(isReceiver),
 		cli.Shared("timeout")[0].With("30s"),
-	}
-	for _, f := range []cli.Flag{
 		cli.NewFlag("status", cli.Text, "NAME", "status_description").
-			With(string(paymentsvc.StatusSuccess)).Among("PENDING", "SUCCESS", "FAILURE"),
-		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount),
-		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)"),
-		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)"),
-		cli.NewFlag("set", cli.List, "NAME=VALUE", "another field of the document"),
-		cli.NewFlag("body", cli.Text, "FILE", "send these bytes instead of an EVENT, - for standard input"),
-		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature"),
-		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature"),
+			With(string(paymentsvc.StatusSuccess)).Among("PENDING", "SUCCESS", "FAILURE").OnLine(),
+		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount).OnLine(),
+		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)").OnLine(),
+		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)").OnLine(),
+		cli.NewFlag("set", cli.List, "NAME=VALUE", "another field of the document").OnLine(),
+		cli.NewFlag("body", cli.Text, "FILE", "send these bytes instead of an EVENT, - for standard input").OnLine(),
+		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature").OnLine(),
+		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature").OnLine(),
 		cli.NewFlag("fault", cli.Text, "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'").
-			Among(faultNames()...).Checked(isFault),
-	} {
-		f.LineOnly = true
-		flags = append(flags, f)
+			Among(faultNames()...).Checked(isFault).OnLine(),
 	}
 	return cli.Command{
 		Name:    "trigger",
@@ -47,11 +43,11 @@ func triggerCommand() cli.Command {
 		Usage:   "[EVENT]",
 		Values:  events(),
 		MaxArgs: 1,
-		Flags: append(flags,
-			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")...),
+		Flags: slices.Concat(flags,
+			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
-			"Exit code 0: accepted with a 2xx, or a fault rejected. 1: not accepted, or a fault accepted.",
+			"Exit code 0: the receiver accepted the message with a 2xx, or rejected the fault. 1: it did not.",
 		Examples: []string{
 			"paymentsvc trigger payment.status_changed -order-id o-1 -to http://127.0.0.1:3000/hook",
 			"paymentsvc trigger payment.status_changed -fault forged -to http://127.0.0.1:3000/hook",
@@ -277,15 +273,11 @@ func altered(body []byte) []byte {
 
 var errCut = errors.New("cut on purpose")
 
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, errCut }
-
 // send sends the message once and prints the result. It returns an error if the receiver did not behave as expected.
 func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	body := io.Reader(bytes.NewReader(d.message.Body))
 	if d.cut >= 0 {
-		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), brokenReader{})
+		body = io.MultiReader(bytes.NewReader(d.message.Body[:d.cut]), iotest.ErrReader(errCut))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.message.URL.String(), io.NopCloser(body))
 	if err != nil {
@@ -296,11 +288,11 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	began := time.Now()
 	resp, err := d.transport.RoundTrip(req)
 	result := sent{summary: summaryOf(d.message.Body), Fault: d.fault.name, Millis: cli.Millis(time.Since(began))}
-	var shown []byte
+	var head []byte
 	switch {
 	case err == nil:
 		result.Status = resp.StatusCode
-		shown, _ = io.ReadAll(io.LimitReader(resp.Body, maxShown)) // possibly incomplete
+		head, _ = io.ReadAll(io.LimitReader(resp.Body, maxMasked)) // possibly incomplete
 		_ = resp.Body.Close()
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
@@ -313,7 +305,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	d.judge(&result)
 	lines := []string{"sent   " + d.what + ", " + result.Result}
 	if c.Bool("v") {
-		result.Response = cli.MaskAll(d.keys, string(shown))
+		result.Response = shownResponse(d.keys, head, d.message.Header.Get("Signature"))
 		lines = append(lines, indented(result.Response)...)
 	}
 	c.Print("sent", result, lines...)
@@ -321,7 +313,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 		return cli.No()
 	}
 	if d.fault.bad != "" && result.Status > 0 {
-		c.Note("a receiver that rejects everything does so too: see that it accepts a genuine message")
+		c.Note("a receiver that rejects every message passes too: check that it accepts a genuine message")
 	}
 	return nil
 }

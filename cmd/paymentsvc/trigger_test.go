@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,89 @@ func TestTriggerShowsNoKeyOfTheAnswer(t *testing.T) {
 		assert.Zero(t, d.run(all...), d.stderr.String())
 		assert.Contains(t, d.stdout.String(),
 			`<secret>, <secret>, <card number>, destination=<destination> {"destination":"<destination>"}`, args)
+	}
+}
+
+// echo repeats a request in an invalid header of its response, and in an invalid status for the path /status.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	start := "HTTP/1.1 200 OK\r\n"
+	if strings.HasPrefix(r.URL.Path, "/status") {
+		start = "HTTP/1.1 "
+	}
+	_, _ = io.WriteString(conn, start+r.Header.Get("Signature")+" 4111111111111111 "+string(body)+"\r\n\r\n")
+	_ = conn.Close()
+}
+
+func TestErrorsQuoteNoResponse(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(echo))
+	defer server.Close()
+	signature := signatureOf(t, testScheme, testKey, testBody, strconv.Itoa(testNow))
+	balance := signatureOf(t, testScheme, testKey, `{"partner_id":1,"project_id":2}`, strconv.Itoa(testNow))
+	d := newDesk(t)
+	d.write("body.json", testBody)
+	for _, path := range []string{"/header", "/status"} {
+		for args, code := range map[string]int{
+			"trigger -body body.json -to " + server.URL + path:                             cli.ExitMachine,
+			"check -json -partner 1 -project 2 -base-url " + server.URL + path:             cli.ExitMachine,
+			"check -probe -json -partner 1 -project 2 -base-url " + server.URL + path:      cli.ExitMachine,
+			"mock -timeout 300ms -wait " + server.URL + path:                               cli.ExitTimeout,
+			"trigger -body body.json -fault repeated -json -to " + server.URL + "/" + path: cli.ExitMachine,
+		} {
+			assert.Equal(t, code, d.run(strings.Fields(args)...), args)
+			for _, quoted := range []string{signature, balance, "4111", "partner_id", "order_id"} {
+				assert.NotContains(t, d.stdout.String()+d.stderr.String(), quoted, args)
+			}
+		}
+		address, wait := d.serve(t.Context(), "listen", "-addr", "127.0.0.1:0", "-count", "1", "-forward", server.URL+path)
+		assert.Equal(t, http.StatusBadGateway, deliver(t, address, testBody, testKey).StatusCode)
+		assert.Equal(t, cli.ExitNo, wait())
+		assert.NotContains(t, d.stdout.String(), "4111")
+		assert.NotContains(t, d.stdout.String(), signature)
+	}
+}
+
+func TestShownResponseHidesTheSignature(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const page = "Signature: %s\n%*s4111111111111111\n"
+		_, _ = fmt.Fprintf(w, page, r.Header.Get("Signature"), maxShown-82, "") //nolint:gosec // not for a browser
+	}))
+	defer server.Close()
+	d := newDesk(t)
+	d.write("body.json", testBody)
+	assert.Zero(t, d.run("trigger", "-v", "-body", "body.json", "-to", server.URL))
+	assert.Contains(t, d.stdout.String(), "Signature: <signature>\n")
+	assert.NotContains(t, d.stdout.String(), "4111", "a number at the cut")
+	address, wait := d.serve(t.Context(), "listen", "-addr", "127.0.0.1:0", "-count", "1", "-v", "-forward", server.URL)
+	deliver(t, address, testBody, testKey)
+	assert.Zero(t, wait())
+	assert.Contains(t, d.stdout.String(), "Signature: <signature>\n")
+	assert.NotContains(t, d.stdout.String(), "4111", "a number at the cut")
+}
+
+func TestTriggerAndListenSendNoStart(t *testing.T) {
+	d := newDesk(t)
+	d.write("start.http", strings.Replace(signed(t, `{"user_data":"o-1"}`, "5"), "/hook", "/init_payout", 1))
+	for path, started := range map[string]bool{
+		"/init_payout": true, "/v1/init_payment/card": true, "/init_form/": true, "/init_invoice?a=1": true,
+		"/hook": false, "/init_payout/hook": false,
+	} {
+		requests := 0
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))
+		code := d.run("trigger", "-replay", "start.http", "-to", server.URL+path)
+		server.Close()
+		if !started {
+			assert.Zero(t, code, "%s: %s", path, &d.stderr)
+			continue
+		}
+		assert.Equal(t, cli.ExitUsage, code, path)
+		assert.Zero(t, requests, path)
+		assert.Contains(t, d.stderr.String(), "-to: starts an operation of the service")
+		assert.Equal(t, cli.ExitUsage, d.run("listen", "-timeout", "1s", "-forward", server.URL+path), path)
 	}
 }
 

@@ -23,16 +23,16 @@ import (
 func verifyCommand() cli.Command {
 	return cli.Command{
 		Name:    "verify",
-		Summary: "Verify a captured message, and say why its signature is wrong",
+		Summary: "Verify a captured message, and explain a wrong signature",
 		Usage:   "FILE|-",
 		MaxArgs: 1,
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "tolerance",
 			"timestamp-header", "signature-header"),
 			kindFlag("request or notification (default: a body with an event is a notification)"),
-			cli.NewFlag("entry", cli.Int, "N", "which message of a HAR file or a list").Checked(cli.AtLeast(1)).OnLine(),
+			cli.NewFlag("entry", cli.Int, "N", "number of the message in a HAR file or a list").Checked(cli.AtLeast(1)).OnLine(),
 		),
 		Notes: "FILE is a captured message in one of the forms of discover.\n" +
-			"Exit code 1 means that the message is not valid.",
+			"Exit code 1: the message is invalid.",
 		Examples: []string{
 			"paymentsvc verify notification.http -tolerance any",
 			"paymentsvc verify failed/0003.http -tolerance 5m -json",

@@ -21,6 +21,9 @@ import (
 // the texts of known errors. Unwrap returns the original error.
 type failure struct{ err error }
 
+// ForLogs returns err with a text that shows no part of a request or response.
+func ForLogs(err error) error { return &failure{err} }
+
 func (f *failure) Unwrap() error { return f.err }
 
 func (f *failure) Error() string { return strings.Map(printable, shown(f.err)) }

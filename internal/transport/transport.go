@@ -128,9 +128,9 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	switch {
 	case err == nil:
 	case result.Repeated:
-		result.Err = &failure{repeatedError(caller, err)}
+		result.Err = ForLogs(repeatedError(caller, err))
 	default:
-		result.Err = &failure{contextError(ctx, err)}
+		result.Err = ForLogs(contextError(ctx, err))
 		result.NotSent = result.At.IsZero() && trace.notSent() && (c.config.Trust || isPlain(c.http.Transport))
 	}
 	result.Duration = time.Since(start)

@@ -42,10 +42,10 @@ func startPartner(t *testing.T) *partner {
 	})
 	database := filepath.Join(t.TempDir(), "partner.db")
 	p.flags = []string{
-		"-database", database, "-service", p.service.URL, "-partner", "1001", "-project", "2002",
+		"-database", database, "-service", p.service.URL, "-service-name", "pay", "-partner", "1001", "-project", "2002",
 		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`,
 		"-error-fields", "error_code,error_message",
-		"-not-found-codes", "order_not_found", "-slots", "1", "-checkouts-per-minute", "0",
+		"-not-found-codes", "order_not_found", "-slots", "1",
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
 	age(t, database)

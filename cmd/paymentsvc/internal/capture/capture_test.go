@@ -413,8 +413,12 @@ func TestDecompressedRejectsDamagedAndLargeBodies(t *testing.T) {
 		"cut":            {"gzip", compress(zipped, []byte(body))[:30], false},
 		"another":        {"br", []byte(body), false},
 		"a bomb":         {"gzip", compress(zipped, long), false},
+		"gzip and more":  {"gzip", append(compress(zipped, []byte(body)), body...), false},
+		"zlib and more":  {"deflate", append(compress(deflated, []byte(body)), body...), false},
+		"raw and more":   {"deflate", append(compress(raw, []byte(body)), body...), false},
+		"two encodings":  {"gzip,identity", compress(zipped, []byte(body)), false},
 	} {
-		got, ok := Decompressed(http.Header{"Content-Encoding": {tt.encoding}}, tt.body, 1<<10)
+		got, ok := Decompressed(http.Header{"Content-Encoding": strings.Split(tt.encoding, ",")}, tt.body, 1<<10)
 		require.Equal(t, tt.want, ok, name)
 		require.True(t, !ok || string(got) == body, name)
 	}

@@ -323,18 +323,25 @@ func isValue(s string) bool {
 	return strings.TrimSpace(s) == s && !strings.ContainsFunc(s, isControl)
 }
 
-// Decompressed returns the body without the Content-Encoding of its headers. It reports false for a body without an
-// encoding, for an unknown encoding, for a body that is not in the encoding, and for a result of more than limit bytes.
+// Decompressed returns the body without the Content-Encoding of its headers. It reports false without exactly one known
+// encoding, for a body in another encoding, and for a result of more than limit bytes. It also rejects bytes after the
+// end of the encoding, because a signature over the result would not cover them.
 func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
+	encodings := header.Values("Content-Encoding")
+	if len(encodings) != 1 {
+		return nil, false
+	}
+	source := bytes.NewReader(body)
 	var reader io.Reader
 	var err error
-	switch strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding"))) {
+	switch strings.ToLower(strings.TrimSpace(encodings[0])) {
 	case "gzip", "x-gzip":
-		reader, err = gzip.NewReader(bytes.NewReader(body))
+		reader, err = gzip.NewReader(source)
 	case "deflate":
-		reader, err = zlib.NewReader(bytes.NewReader(body))
+		reader, err = zlib.NewReader(source)
 		if err != nil {
-			reader, err = flate.NewReader(bytes.NewReader(body)), nil // some senders leave out the header of zlib
+			source.Reset(body)
+			reader, err = flate.NewReader(source), nil // some senders leave out the header of zlib
 		}
 	default:
 		return nil, false
@@ -343,5 +350,5 @@ func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
 		return nil, false
 	}
 	plain, err := io.ReadAll(io.LimitReader(reader, limit+1))
-	return plain, err == nil && int64(len(plain)) <= limit
+	return plain, err == nil && int64(len(plain)) <= limit && source.Len() == 0
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // node is a JSON value and its position in the file.
@@ -50,11 +52,11 @@ func (n node) members() iter.Seq2[string, node] {
 		for at := valueStart(n.raw, 1); at < len(n.raw)-1; at = valueStart(n.raw, at) {
 			name := ""
 			if n.raw[0] == '{' {
-				end := valueEnd(n.raw, at)
+				end := jsonobject.EndOfString(n.raw, at)
 				name = node{raw: n.raw[at:end]}.text()
 				at = valueStart(n.raw, end)
 			}
-			end := valueEnd(n.raw, at)
+			end := jsonobject.EndOfValue(n.raw, at)
 			if !yield(name, node{n.raw[at:end], n.at + at}) {
 				return
 			}
@@ -77,40 +79,6 @@ func (n node) elements() (list []node) {
 // valueStart returns the position of the next value or closing bracket in valid JSON.
 func valueStart(raw []byte, at int) int {
 	return at + len(raw[at:]) - len(bytes.TrimLeft(raw[at:], " \t\r\n,:"))
-}
-
-// valueEnd returns the end of the value at a position in valid JSON.
-func valueEnd(raw []byte, at int) int {
-	depth := 0
-	for ; at < len(raw); at++ {
-		switch raw[at] {
-		case '"':
-			for at++; raw[at] != '"'; at++ {
-				if raw[at] == '\\' {
-					at++
-				}
-			}
-		case '{', '[':
-			depth++
-			continue
-		case '}', ']':
-			if depth == 0 {
-				return at // after a number or a word
-			}
-			depth--
-		case ',', ':', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return at
-			}
-			continue
-		default:
-			continue
-		}
-		if depth == 0 {
-			return at + 1
-		}
-	}
-	return at
 }
 
 // json returns the messages of JSON: one value, a list, or one value a line.

@@ -460,6 +460,32 @@ func TestFindingsBesideTheFormat(t *testing.T) {
 	assert.Len(t, Plan(true), 20)
 }
 
+func TestFindingsRepeatNoCardNumberAndNoSignature(t *testing.T) {
+	const card = "4111111111111111"
+	s := &service{past: 40, future: 40,
+		success: `{"payout_balance":1,"expected_balance":0,"currency":"` + card + `","result_code":"` + card + `"}`}
+	s.reply = func(problem, _ string) (int, string) {
+		c, status := code(problem)
+		return status, fmt.Sprintf(`{"code":%q,"result_code":%q}`, c, c)
+	}
+	broken := ""
+	s.before = func(_ int, problem string) (int, string) {
+		if problem == "timestamp" && broken != "" {
+			return 500, `{"code":"` + broken + `"}`
+		}
+		return 0, ""
+	}
+	for _, broken = range []string{"", card, "no code: " + card} {
+		s.paths = nil
+		r := run(t, s, "", 0)
+		assert.Equal(t, "code", r.Format.Code, "a field with card numbers is no code")
+		text, err := json.Marshal(append(r.Facts, Connection(r.seen[0])...))
+		require.NoError(t, err)
+		assert.NotContains(t, string(text), card)
+		assert.Contains(t, string(text), "hidden")
+	}
+}
+
 func TestSessionSendsNothingElse(t *testing.T) {
 	s := &service{past: 300, future: 300, success: balance, now: time.Now}
 	server := httptest.NewUnstartedServer(s)

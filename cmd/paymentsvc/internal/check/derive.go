@@ -112,10 +112,13 @@ func (d *Findings) errorFormat() {
 	d.open(0, "no start was sent: compare the first rejected test payment with the error format")
 }
 
-// codeOf returns the code of an error, "" without one.
+// codeOf returns the code of an error for output, "" without a code.
 func (d *Findings) codeOf(x *Exchange) string {
 	if d.Format.Code != "" {
 		if e := d.Format.decode(x.StatusCode, x.Body); e != nil {
+			if !x.isCode(e.Code) {
+				return hidden
+			}
 			return e.Code
 		}
 	}
@@ -140,7 +143,7 @@ func (d *Findings) notFound() {
 	switch {
 	case d.Format.Code == "":
 		d.open(n, "not found: it needs the error format")
-	case n < 4 || len(found) != 1:
+	case n < 4 || len(found) != 1 || d.NotFound == hidden:
 		d.open(n, "not found: by order_id and user_data the service replied with codes %s", texts)
 	case d.NotFound == "":
 		d.open(n, "not found: an unknown payment has no error, so NotFound cannot recognize it")
@@ -288,7 +291,7 @@ func Connection(x *Exchange) []Fact {
 	add("signature", true, "accepted")
 	add("ids", true, "partner and project accepted")
 	b := x.Balance
-	add("balance", b.PayoutBalance, "%s %s, expected %s", b.PayoutBalance, b.Currency, b.ExpectedBalance)
+	add("balance", b.PayoutBalance, "%s %s, expected %s", b.PayoutBalance, x.shown(b.Currency), b.ExpectedBalance)
 	return facts
 }
 

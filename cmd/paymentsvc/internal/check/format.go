@@ -113,6 +113,23 @@ func (x *Exchange) form() string {
 	return "text"
 }
 
+// hidden replaces a text of the service in the output.
+const hidden = "(hidden)"
+
+// shown returns a text of the response for output, or hidden. A service can repeat the signature or a card number.
+func (x *Exchange) shown(text string) string {
+	signature := x.Request.Header.Get("Signature")
+	if mask.Text(text) != text || signature != "" && strings.Contains(text, signature) {
+		return hidden
+	}
+	return text
+}
+
+// isCode reports whether a text of the response can be an error's code.
+func (x *Exchange) isCode(text string) bool {
+	return shortCode.MatchString(text) && x.shown(text) == text
+}
+
 // evidence describes a field of the errors.
 type evidence struct {
 	success             string // its value in all successes, "" for an empty or missing one
@@ -128,7 +145,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 		if i > 0 && value != e.success {
 			return e, false
 		}
-		e.success = value
+		e.success, e.code = value, e.code && (value == "" || x.isCode(value))
 	}
 	anyRejected := slices.ContainsFunc(failures, func(x *Exchange) bool { return !x.Accepted })
 	byKind, values := map[string]string{}, map[string]bool{}
@@ -143,8 +160,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 		e.prose = e.prose || strings.Contains(value, " ")
 		e.stable = e.stable && (byKind[x.Kind] == "" || byKind[x.Kind] == value)
 		values[value], byKind[x.Kind] = true, value
-		e.code = e.code && shortCode.MatchString(value) && mask.Text(value) == value &&
-			!strings.Contains(value, x.Request.Header.Get("Signature"))
+		e.code = e.code && x.isCode(value)
 	}
 	e.distinct = len(values)
 	possible := len(successes) > 1 && !strings.Contains(name, "[]") && successName.MatchString(name)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
 const maxRequests, maxResponse = 20, 1 << 20
@@ -161,8 +162,9 @@ func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		x.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 		_ = resp.Body.Close() // the body is read
 	}
-	x.End, x.Err = s.Now(), err
+	x.End = s.Now()
 	if err != nil {
+		x.Err = transport.ForLogs(err)
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(x.Body))

@@ -75,6 +75,9 @@ func TestUsageErrorNamesTheFlagOrCommand(t *testing.T) {
 		"":                                      "prog: no command",
 		"--hepl":                                `prog: no command: "--hepl"; did you mean "help"?`,
 		"tri":                                   `prog: no command "tri"; did you mean "try"?`,
+		"help tri":                              `prog: no command "tri"; did you mean "try"?`,
+		"4111111111111111":                      `prog: no command "<card number>"`,
+		"try a b 4111-1111-1111-1111":           `prog try: unexpected argument "<card number>"`,
 		"try -adr x":                            `prog try: no flag -adr; did you mean "-addr"?`,
 		"try --secret x":                        "prog try: no flag -secret: a secret is read from a file, -secret-file",
 		"try -more {}":                          "prog try: no flag -more",
@@ -369,8 +372,8 @@ func TestOutputEscapes(t *testing.T) {
 	p := &process{run: func(_ context.Context, c *Call) error {
 		c.Print("nothing", nil)
 		c.Print("thing", struct{ A string }{"\x1b\n"}, "text\n")
-		c.Note("once")
-		c.Note("once")
+		c.Note("once %s", "4111111111111111")
+		c.Note("once %s", "4111111111111111")
 		return nil
 	}}
 	assert.Equal(t, "{\"type\":\"a\",\"v\":1,\"A\":\"\\u007f\\u009b\u00e9\"}\n",
@@ -382,7 +385,7 @@ func TestOutputEscapes(t *testing.T) {
 	assert.Zero(t, p.start(t.Context(), t, "try", "-json"))
 	assert.Equal(t, "{\"type\":\"nothing\",\"v\":1}\n{\"type\":\"thing\",\"v\":1,\"A\":\"\\u001b\\n\"}\n",
 		p.stdout.String())
-	assert.Equal(t, "{\"type\":\"note\",\"v\":1,\"message\":\"once\"}\n", p.stderr.String())
+	assert.Equal(t, "{\"type\":\"note\",\"v\":1,\"message\":\"once \\u003ccard number\\u003e\"}\n", p.stderr.String())
 }
 
 func TestListenTakesBothLoopbacksAndServeEnds(t *testing.T) {

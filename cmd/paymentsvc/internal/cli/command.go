@@ -52,8 +52,9 @@ type Command struct {
 // all returns the command's flags with their owners, and the flags of every command.
 func (cmd Command) all() []Flag {
 	flags := append(slices.Clone(cmd.Flags), Shared("config", "json", "q")...)
+	shared := sharedFlags()
 	for i := range flags {
-		if !slices.ContainsFunc(sharedFlags(), func(f Flag) bool { return f.Name == flags[i].Name }) {
+		if !slices.ContainsFunc(shared, func(f Flag) bool { return f.Name == flags[i].Name }) {
 			flags[i].owner = cmd.Name
 		}
 	}

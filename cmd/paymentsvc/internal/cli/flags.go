@@ -113,7 +113,7 @@ func Shared(names ...string) []Flag {
 func sharedFlags() []Flag {
 	return []Flag{
 		NewFlag("config", File, "FILE", "settings file (default paymentsvc.json, if there is one)"),
-		NewFlag("scheme", Text, "TEXT", `how messages are signed, such as hex(timestamp "." body)`),
+		NewFlag("scheme", Text, "TEXT", `signature scheme, such as hex(timestamp "." body)`),
 		NewFlag("scheme-file", File, "FILE", "file with the text of -scheme"),
 		NewFlag("secret-file", File, "FILE", "file with the project secret key, - for standard input"),
 		NewFlag("old-secret-file", File, "FILE", "file with the key before a rotation"),
@@ -122,7 +122,7 @@ func sharedFlags() []Flag {
 		NewFlag("http2", Bool, "", "send by HTTP/2 only, also without TLS"),
 		NewFlag("partner", Int, "ID", "partner id").Checked(AtLeast(1)),
 		NewFlag("project", Int, "ID", "project id").Checked(AtLeast(1)),
-		NewFlag("tolerance", Text, "DURATION", `how far a timestamp may be from the clock, or "any"`).
+		NewFlag("tolerance", Text, "DURATION", `limit for the age of a timestamp in both directions, or "any"`).
 			Among("any", "5m").Checked(tolerance),
 		NewFlag("timestamp-header", Text, "NAME", "header with the timestamp").With("timestamp").Checked(headerName),
 		NewFlag("signature-header", Text, "NAME", "header with the signature").With("signature").Checked(headerName),

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
 // Fields are the fields of an object of -json.
@@ -41,7 +43,7 @@ func (c *Call) Print(kind string, object any, lines ...string) {
 func (c *Call) Note(format string, args ...any) {
 	c.out.Lock()
 	defer c.out.Unlock()
-	text := fmt.Sprintf(format, args...)
+	text := mask.Text(fmt.Sprintf(format, args...))
 	if c.noted == nil {
 		c.noted = map[string]bool{}
 	}
@@ -85,13 +87,14 @@ func (c *Call) printError(e *ExitError) {
 	}
 	c.out.Lock()
 	defer c.out.Unlock()
+	text := mask.Text(e.Error()) // an argument can be a card number by mistake
 	if c.isJSON() {
 		_, _ = c.Stderr.Write(record("error", Fields{
-			"command": c.command.Name, "code": e.name(), "exit": e.Code, "message": e.Error(),
+			"command": c.command.Name, "code": e.name(), "exit": e.Code, "message": text,
 		}))
 		return
 	}
-	_, _ = fmt.Fprintf(c.Stderr, "%s: %s\n", strings.TrimSpace(c.Program.Name+" "+c.command.Name), Printable(e.Error()))
+	_, _ = fmt.Fprintf(c.Stderr, "%s: %s\n", strings.TrimSpace(c.Program.Name+" "+c.command.Name), Printable(text))
 }
 
 // Printable returns text with escapes for control characters, line ends and invalid UTF-8.

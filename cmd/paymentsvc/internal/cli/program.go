@@ -38,12 +38,10 @@ func (c *Call) run(ctx context.Context, args []string) error {
 	if name == "" {
 		name, rest = asFlag(args)
 	}
-	switch {
-	case name == "help" && len(rest) > 0 && c.Program.Command(rest[0]) != nil:
-		return c.help(c.Program.Command(rest[0]))
-	case name == "help":
-		return c.printHelp(c.Program.help())
-	case name == "":
+	switch name {
+	case "help":
+		return c.helpOn(rest)
+	case "":
 		if !c.isJSON() {
 			_, _ = fmt.Fprint(c.Stderr, c.Program.help())
 		}
@@ -52,9 +50,9 @@ func (c *Call) run(ctx context.Context, args []string) error {
 		}
 		return Usagef("no command")
 	}
-	cmd := c.Program.Command(name)
-	if cmd == nil {
-		return Usagef("no command %q%s", Printable(name), Nearest(name, c.Program.names()))
+	cmd, err := c.Program.known(name)
+	if err != nil {
+		return err
 	}
 	c.command = *cmd
 	line, err := parse(rest, cmd.all())
@@ -80,6 +78,28 @@ func (c *Call) run(ctx context.Context, args []string) error {
 		return exit
 	}
 	return c.failed
+}
+
+// known returns a command by its name, and an error for an unknown name.
+func (p Program) known(name string) (*Command, error) {
+	cmd := p.Command(name)
+	if cmd == nil {
+		return nil, Usagef("no command %q%s", Printable(name), Nearest(name, p.names()))
+	}
+	return cmd, nil
+}
+
+// helpOn prints the help of the command in args, or of the program.
+func (c *Call) helpOn(args []string) error {
+	topic := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	if topic < 0 || args[topic] == "help" {
+		return c.printHelp(c.Program.help())
+	}
+	cmd, err := c.Program.known(args[topic])
+	if err != nil {
+		return err
+	}
+	return c.help(cmd)
 }
 
 // asFlag returns the command for a flag such as --version, or "", and the other arguments.
