@@ -75,8 +75,8 @@ func (p *partner) payFile(file string) {
 	require.Equal(p.t, 3, exit.ExitCode(), "it needs review: %s", output)
 }
 
-// age makes all calls so old that no request can arrive any more. With the next number of a claim, durable does not
-// take the claim for lost.
+// age makes all calls so old that their requests can no longer arrive. It increases the number of each claim, because
+// durable would otherwise treat the claim as lost.
 func age(t *testing.T, database string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")
