@@ -150,6 +150,7 @@ func (e *explanation) searched() []candidate {
 			sums = append(sums, w.sum)
 		}
 	}
+	pieces := e.catalogue.present(0)
 	for _, p := range []plan{
 		{take: core, max: 4, gaps: separators(fewSeparators), ends: after | newline, limit: 60_000},
 		{take: core, max: 2, gaps: separators(allSeparators), ends: after, limit: 60_000},
@@ -166,7 +167,7 @@ func (e *explanation) searched() []candidate {
 		if len(sums) == 0 {
 			break
 		}
-		st := newStage(e.catalogue.stageGroups(0, p), keys, p)
+		st := newStage(stageGroups(pieces, p), keys, p)
 		st.fit(p.limit)
 		s := search{workers: 1, wanted: sums}
 		if s.run(context.Background(), st); s.found != nil {
