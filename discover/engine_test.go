@@ -339,6 +339,10 @@ func FindKnowing(ctx context.Context, samples []Sample, o Options, signed ...str
 	if err != nil {
 		return Result{}, err
 	}
+	return f.findKnowing(ctx, signed...)
+}
+
+func (f *finder) findKnowing(ctx context.Context, signed ...string) (Result, error) {
 	for _, stages := range f.stages {
 		for _, st := range stages {
 			for i := range st.groups {
