@@ -11,29 +11,29 @@ const maxWork = 240 * million
 
 // stages makes the stages of a sample. effort scales their limits.
 func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
-	all, pieces := plans(), c.present(sample)
-	bases := make([]*stage, len(all))
-	for i, p := range all {
+	pieces := c.present(sample)
+	bases := make([]*stage, len(plans))
+	for i, p := range plans {
 		bases[i] = newStage(stageGroups(pieces, p), keys, p)
 	}
 	scale := min(effort, 1)
-	list := bounded(all, bases, scale, scale*maxWork)
+	list := bounded(bases, scale, scale*maxWork)
 	if effort <= 1 {
 		return list
 	}
 	limit := effort * work(list)
-	list = bounded(all, bases, effort, limit)
-	return append(list, wider(pieces, keys, all, limit-work(list))...)
+	list = bounded(bases, effort, limit)
+	return append(list, wider(pieces, keys, limit-work(list))...)
 }
 
 // bounded returns the stages of the plans within the limits of the plans and within a limit of all work.
-func bounded(all []plan, bases []*stage, effort, most float64) (list []*stage) {
+func bounded(bases []*stage, effort, most float64) (list []*stage) {
 	scale := effort
 	for range 4 {
 		list = nil
-		for i, base := range bases {
+		for _, base := range bases {
 			s := *base
-			limit := all[i].limit * scale * float64(len(s.keys))
+			limit := base.limit * scale * float64(len(s.keys))
 			s.fit(limit)
 			list = append(list, &s, s.rest(limit-s.work()))
 		}
@@ -62,20 +62,20 @@ const rounds = 3
 
 // wider makes the stages for an effort above 1. They have longer compositions, all separators and all readings of the
 // secret, up to the remaining work.
-func wider(pieces []present, keys []key, all []plan, left float64) (list []*stage) {
+func wider(pieces []present, keys []key, left float64) (list []*stage) {
 	for round := 1; round <= rounds; round++ {
-		for i, p := range all {
+		for i, p := range plans {
 			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
-			p.max, p.gaps, p.keyRarity = p.max+round-1, separators(allSeparators), rare
+			p.max, p.gaps, p.keyRarity = p.max+round-1, allSeparators, rare
 			p.ends |= after | newline
 			if p.extras > 0 {
 				p.extras += round - 1
 			}
 			if p.mixed {
-				p.gaps = separators(someSeparators)
+				p.gaps = someSeparators
 			}
 			s := newStage(stageGroups(pieces, p), keys, p)
-			s.fit(left / float64(len(all)-i))
+			s.fit(left / float64(len(plans)-i))
 			left -= s.work()
 			list = append(list, s)
 		}
@@ -89,7 +89,7 @@ func (s *stage) rest(limit float64) *stage {
 	rest := *s
 	rest.what += ", longer ones with common separators"
 	rest.min, rest.max, rest.ends, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
-	for few := fewSeparators; few > 1 && !s.mixed && rest.total == 0 && s.max < s.wanted; few /= 2 {
+	for few := len(fewSeparators); few > 1 && !s.mixed && rest.total == 0 && s.max < s.wanted; few /= 2 {
 		rest.max, rest.gaps = s.wanted, s.gaps[:min(few, len(s.gaps))]
 		rest.count()
 		rest.fit(limit)

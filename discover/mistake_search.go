@@ -152,16 +152,16 @@ func (e *explanation) searched() []candidate {
 	}
 	pieces := e.catalogue.present(0)
 	for _, p := range []plan{
-		{take: core, max: 4, gaps: separators(fewSeparators), ends: after | newline, limit: 60_000},
-		{take: core, max: 2, gaps: separators(allSeparators), ends: after, limit: 60_000},
-		{take: either(core, upTo(uncommon, ofAddress)), max: 3, gaps: separators(fewSeparators), limit: 60_000},
+		{take: core, max: 4, gaps: fewSeparators, ends: after | newline, limit: 60_000},
+		{take: core, max: 2, gaps: allSeparators, ends: after, limit: 60_000},
+		{take: either(core, upTo(uncommon, ofAddress)), max: 3, gaps: fewSeparators, limit: 60_000},
 		{
-			take: core, special: upTo(rare, coreKinds()...), maxSpecial: 1, max: 2, gaps: separators(fewSeparators),
+			take: core, special: upTo(rare, coreKinds()...), maxSpecial: 1, max: 2, gaps: fewSeparators,
 			limit: 80_000,
 		},
 		{
 			take: either(core, upTo(common, ofHeader, ofSecret)), min: 2, max: 4, extras: 1,
-			gaps: separators(fewSeparators), limit: 60_000,
+			gaps: fewSeparators, limit: 60_000,
 		},
 	} {
 		if len(sums) == 0 {

@@ -222,7 +222,7 @@ func (e *explanation) edited() (list []candidate) {
 	}
 	unseparated := slices.DeleteFunc(slices.Clone(parts), isQuoted)
 	edit(unseparated...)
-	for _, other := range separators(allSeparators) {
+	for _, other := range allSeparators {
 		edit(strings.Join(unseparated, " "+strconv.Quote(other)+" "))
 	}
 	separator := `"\n"`

@@ -91,7 +91,7 @@ func TestLargeBodyIsSearchedInTheSimplestForms(t *testing.T) {
 		hasBody := slices.ContainsFunc(st.groups, func(g stageGroup) bool {
 			return slices.ContainsFunc(g.pieces, func(p *piece) bool { return p.text == "body" })
 		})
-		if hasBody && len(st.gaps) >= fewSeparators {
+		if hasBody && len(st.gaps) >= len(fewSeparators) {
 			reached = max(reached, st.maxParts())
 		}
 	}
