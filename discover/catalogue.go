@@ -101,7 +101,7 @@ type catalogue struct {
 	groups  map[string]int    // header, field and word groups by name
 	next    int
 	spent   int   // bytes of bodies read by this family of pieces
-	limit   int   // of spent; see maxSpent
+	limit   int   // maximum of spent
 	cut     bool  // whether maxSpent ended a family
 	err     error // a piece without a text form, which is a mistake in the catalogue
 }
@@ -161,7 +161,7 @@ func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	return made
 }
 
-// maxSpent limits the bytes that each family of pieces reads of large bodies, to about a second.
+// maxSpent limits the bytes that each family of pieces of [Find] reads of large bodies, to about a second.
 const maxSpent = 24 << 20
 
 // read returns a piece with its texts, or nil if every sample lacks it.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -36,25 +35,6 @@ var (
 	moreSeparators = allSeparators[:9:9]
 	someSeparators = allSeparators[:16:16]
 )
-
-// wrappings are the frames around a whole text.
-var wrappings = []*frame{
-	inCase("lower", canonical.Lower), // Apache CloudStack signs the query in lower case
-	inCase("upper", canonical.Upper),
-	inDigest("sha256", "hex", "SHA-256 in hexadecimal of %s"), // Alibaba Cloud and other clouds
-	inDigest("sha256", "", "bytes of the SHA-256 of %s"),      // Bit2Me and other exchanges
-	inDigest("sha512", "base64", "SHA-512 in base64 of %s"),
-}
-
-func inCase(name string, part func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) *frame {
-	return &frame{text: name + "(%s)", desc: "%s, all in " + name + " case", part: part, loses: losesCase}
-}
-
-func inDigest(name, encoding, desc string) *frame {
-	f := digestOf(name, encoding)
-	f.desc = desc
-	return &f
-}
 
 var errMissing = errors.New("discover: the sample has no such part")
 

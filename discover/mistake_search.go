@@ -137,7 +137,7 @@ func (e *explanation) sign(part paymentsvc.CanonicalFunc, m *paymentsvc.Message)
 		return nil, false
 	}
 	text, err := part(nil, m)
-	return text, err == nil && e.spend(max(0, len(text)-e.cost))
+	return text, err == nil
 }
 
 // searched returns the composition found by the search of long compositions, or an empty list.
