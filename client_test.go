@@ -576,58 +576,6 @@ func TestClientTimeoutEndsStalledResponse(t *testing.T) {
 	}
 }
 
-func TestClientRetriesReadsByStatus(t *testing.T) {
-	const once, thrice = 1, 3
-	for _, test := range []struct {
-		status  int
-		outcome paymentsvc.Outcome
-		reads   int
-	}{
-		{201, paymentsvc.OutcomeUnknown, once}, // the body lacks required fields
-		{204, paymentsvc.OutcomeUnknown, thrice},
-		{301, paymentsvc.OutcomeUnknown, once},
-		{400, paymentsvc.OutcomeUnknown, once},
-		{401, paymentsvc.OutcomeUnknown, once},
-		{403, paymentsvc.OutcomeUnknown, once},
-		{404, paymentsvc.OutcomeUnknown, once},
-		{408, paymentsvc.OutcomeUnknown, once},
-		{409, paymentsvc.OutcomeUnknown, once},
-		{422, paymentsvc.OutcomeUnknown, once},
-		{429, paymentsvc.OutcomeUnknown, thrice},
-		{499, paymentsvc.OutcomeUnknown, once},
-		{500, paymentsvc.OutcomeUnknown, thrice},
-		{502, paymentsvc.OutcomeUnknown, thrice},
-		{503, paymentsvc.OutcomeUnknown, thrice},
-		{599, paymentsvc.OutcomeUnknown, thrice},
-		{600, paymentsvc.OutcomeUnknown, once},
-	} {
-		t.Run(strconv.Itoa(test.status), func(t *testing.T) {
-			body := `{"no":"answer"}`
-			if test.status == http.StatusNoContent {
-				body = ""
-			}
-			for _, op := range operations {
-				s := newService(t, answering(test.status, body))
-				if strings.HasPrefix(op.name, "status_") && test.status == 201 {
-					continue // all fields of a status response are optional
-				}
-				response, err := op.call(t, newClient(t, s.base()))
-				e := failed(t, response, err, test.outcome)
-				want := test.reads
-				if op.starts {
-					want = once
-				}
-				assert.Len(t, s.received(), want, op.name)
-				assert.Equal(t, want, e.Attempts, op.name)
-				assert.Equal(t, test.status, e.HTTPStatus)
-				assert.Equal(t, op.path, e.Endpoint)
-				assert.Equal(t, body, string(e.Body))
-				assert.NotEmpty(t, e.Header.Get("Date"))
-			}
-		})
-	}
-}
-
 // sequence returns one response after the other, and repeats the last one.
 func sequence(responses ...func() *http.Response) roundTripFunc {
 	calls := 0

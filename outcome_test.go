@@ -197,7 +197,15 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 					require.Error(t, err, "%s %d", op.name, status)
 					assert.Nil(t, response)
 					assert.Equal(t, want(status), paymentsvc.OutcomeOf(err).String(), "%s %d: %v", op.name, status, err)
-					assert.True(t, sent == 1 || !op.starts, "%s %d: a start is sent once", op.name, status)
+					incomplete := errors.Is(err, io.ErrUnexpectedEOF)
+					retried := !op.starts && (status == http.StatusTooManyRequests || status/100 == 5 || incomplete)
+					assert.Equal(t, map[bool]int{false: 1, true: 2}[retried], sent, "%s %d: attempts", op.name, status)
+					e := failed(t, response, err, paymentsvc.OutcomeOf(err))
+					assert.Equal(t, paymentsvc.Error{
+						Endpoint: op.path, HTTPStatus: status, Attempts: sent, Body: []byte(body),
+					}, paymentsvc.Error{
+						Endpoint: e.Endpoint, HTTPStatus: e.HTTPStatus, Attempts: e.Attempts, Body: e.Body,
+					})
 					unauthorized := status == http.StatusUnauthorized || status == http.StatusForbidden
 					assert.Equal(t, unauthorized, errors.Is(err, paymentsvc.ErrUnauthorized))
 					assert.Equal(t, status == http.StatusTooManyRequests, errors.Is(err, paymentsvc.ErrRateLimited))
@@ -229,24 +237,6 @@ func (op operation) anyObject() string {
 		return success
 	}
 	return unknown
-}
-
-func TestOutcomeOfIncompleteResponseIsUnknown(t *testing.T) {
-	for name, behave := range map[string]string{
-		"a rejection cut off": "HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n" +
-			`{"error_code":"E17"}`,
-		"400 cut off":            "HTTP/1.1 400 Bad Request\r\nContent-Length: 900\r\n\r\n",
-		"400 with half a header": "HTTP/1.1 400 Bad Request\r\nContent-Le",
-	} {
-		for _, decode := range []paymentsvc.ErrorDecoder{nil, paymentsvc.ErrorFields("error_code", "")} {
-			t.Run(fmt.Sprintf("%s, decoder %t", name, decode != nil), func(t *testing.T) {
-				s := newRawServer(t, func(c *net.TCPConn, _ int) bool { write(c, behave); return false })
-				c := newClient(t, s.base(), decoding(decode))
-				response, err := nilOr(c.InitPayout(t.Context(), payoutRequest()))
-				failed(t, response, err, paymentsvc.OutcomeUnknown)
-			})
-		}
-	}
 }
 
 func TestOutcomeIsInTheErrorText(t *testing.T) {
@@ -388,6 +378,10 @@ func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
 		"no body at all":       func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
 		"100 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
 		"103 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
+		"a rejection cut off": func(c *net.TCPConn) {
+			write(c, "HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n"+`{"error_code":"E17"}`)
+		},
+		"a rejection with half a header": func(c *net.TCPConn) { write(c, "HTTP/1.1 400 Bad Request\r\nContent-Le") },
 		"408, as proxies close with": func(c *net.TCPConn) {
 			write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n")
 		},
@@ -395,7 +389,7 @@ func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, op := range operations {
 				s := newRawServer(t, func(c *net.TCPConn, _ int) bool { behave(c); return false })
-				response, err := op.call(t, newClient(t, s.base()))
+				response, err := op.call(t, newClient(t, s.base(), decoding(paymentsvc.ErrorFields("error_code", ""))))
 				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 				want := int32(3)
 				if op.starts || name == "408, as proxies close with" {

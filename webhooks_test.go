@@ -214,7 +214,7 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 func TestWebhookRejectsTimestampsOtherThanUnixSeconds(t *testing.T) {
 	for timestamp, reason := range map[string]string{
 		"":              "empty",
-		" 1":            "not digits, want Unix time in seconds",
+		"+5":            "not digits, want Unix time in seconds",
 		"1700000000\n":  "not digits, want Unix time in seconds",
 		"-0":            "not digits, want Unix time in seconds",
 		"1e9":           "not digits, want Unix time in seconds",
@@ -462,6 +462,18 @@ func TestWebhookCanonicalReceivesNotification(t *testing.T) {
 	_, err = webhook.ParseRequest(r)
 	require.NoError(t, err)
 	assert.Equal(t, "http://example.com/a", seen.URL.String())
+
+	r, err = http.NewRequest(http.MethodPost, "https://partner.example/a?b=c", strings.NewReader(hookBody))
+	require.NoError(t, err)
+	r.Header = header // no server has read this request
+	_, err = webhook.ParseRequest(r)
+	require.NoError(t, err)
+	assert.Equal(t, r.URL, seen.URL)
+	assert.NotSame(t, r.URL, seen.URL)
+	r.URL = nil
+	_, err = webhook.ParseRequest(r)
+	require.NoError(t, err)
+	assert.Nil(t, seen.URL)
 }
 
 func TestWebhookReturnsErrorOfCanonical(t *testing.T) {
@@ -549,30 +561,6 @@ func TestWebhookUsesRequestedAddressBehindRouters(t *testing.T) {
 			assert.Equal(t, 1, handled)
 		})
 	}
-	t.Run("a request that no server has read", func(t *testing.T) {
-		var seen *url.URL
-		webhook := newHook(t, withScheme(paymentsvc.Scheme{
-			Encoding: paymentsvc.Hex,
-			Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-				seen = m.URL
-				return hookScheme().Canonical(dst, m)
-			},
-		}))
-		r, err := http.NewRequest(
-			http.MethodPost, "https://partner.example/notifications?a=b", strings.NewReader(hookBody),
-		)
-		require.NoError(t, err)
-		r.Header = hookHeader(hookClockShown, hookBody)
-		_, err = webhook.ParseRequest(r)
-		require.NoError(t, err)
-		assert.Equal(t, "https://partner.example/notifications?a=b", seen.String())
-		assert.NotSame(t, r.URL, seen)
-
-		r.URL, r.Body = nil, io.NopCloser(strings.NewReader(hookBody))
-		_, err = webhook.ParseRequest(r)
-		require.NoError(t, err)
-		assert.Nil(t, seen)
-	})
 }
 
 func mustUnescape(t testing.TB, path string) string {
