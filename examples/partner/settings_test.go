@@ -13,7 +13,8 @@ import (
 func TestSettingsRejectInvalidValues(t *testing.T) {
 	service := []string{
 		"-service", "https://pay.example", "-service-name", "pay", "-partner", "1", "-project", "2",
-		"-scheme", demoScheme, "-secret-file", fileWith(t, key), "-error-fields", "code,message", "-database", "never-opened.db",
+		"-scheme", demoScheme, "-secret-file", fileWith(t, key), "-error-fields", "code,message",
+		"-database", "never-opened.db",
 	}
 	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
 	for _, c := range []struct {
