@@ -100,8 +100,8 @@ func (p *program) importAndWait(ctx context.Context, stdout, stderr io.Writer) (
 	if result.Before && result.New == 0 {
 		_, _ = fmt.Fprintf(stdout, "%s: this file was read before: nothing new is sent\n", name)
 	}
-	_, _ = fmt.Fprintf(stdout, "%s: rows %d, new payouts %d with a total of %s, known %d, rejected %d, conflicts %d\n", name,
-		result.Report.Rows, result.New, result.NewTotal, result.Known, result.Report.Rejected, result.Conflicts)
+	_, _ = fmt.Fprintf(stdout, "%s: rows %d, new payouts %d with a total of %s, known %d, rejected %d, conflicts %d\n",
+		name, result.Report.Rows, result.New, result.NewTotal, result.Known, result.Report.Rejected, result.Conflicts)
 	sent, err := p.wait(ctx)
 	if err != nil {
 		return exitError, err
@@ -165,8 +165,8 @@ func (p *program) summarize(ctx context.Context) (s summary, err error) {
 		}
 		part = part[:0]
 	}
-	for row := range payoutcsv.Rows(bytes.NewReader(p.file), p.set.File) { // Import has reported its errors
-		if row.Rejected != "" {
+	for row, broken := range payoutcsv.Rows(bytes.NewReader(p.file), p.set.File) {
+		if broken != nil || row.Rejected != "" { // Import has accepted the file, so it is not broken
 			continue
 		}
 		part = append(part, durable.NewPayout{Reference: row.Reference, Amount: row.Amount, Destination: row.Destination})

@@ -176,6 +176,9 @@ func TestCheckSendsNothing(t *testing.T) {
 		{example(t, 1), nil, exitDone, "The database was not read"},
 		{example(t, 20), []string{"-expect-total", "1"}, exitError, "a total of 4058.70, want 1"},
 		{"reference,amount,destination\na,500000.01,x\n", nil, exitReview, "does not cover"},
+		{ // the total has too many digits for an Amount
+			"reference,amount,destination\na," + strings.Repeat("9", 64) + ",x\nb,1,x\n", nil, exitReview, "does not cover",
+		},
 		{
 			"reference;amount;destination;note\na;1,50;x;y\n", []string{"-decimal-comma", "-ignore-columns", "note"}, exitDone,
 			"total      1.50",

@@ -206,7 +206,8 @@ func serviceConfig(t *testing.T) paymentsvctest.Config {
 func serviceFlags(t *testing.T, address, database string) []string {
 	t.Helper()
 	return []string{
-		"-service", address, "-service-name", "pay", "-partner", "1001", "-project", "2002", "-scheme", demoScheme, "-error-fields", demoFields,
+		"-service", address, "-service-name", "pay", "-partner", "1001", "-project", "2002", "-scheme", demoScheme,
+		"-error-fields", demoFields,
 		"-not-found-codes", string(paymentsvctest.ProblemNotFound), "-duplicate-codes",
 		string(paymentsvctest.ProblemRepeated),
 		"-secret-file", fileWith(t, key), "-old-secret-file", fileWith(t, oldKey), "-database", database,

@@ -48,8 +48,8 @@ func newClient(set *settings, address string, measure *telemetry) (*paymentsvc.C
 }
 
 // decoders returns the decoder of the service's errors, and a function to recognize the error "no such payment". The
-// interface document does not specify the fields and codes of errors (section 7). Without codes, no response is taken as
-// "no such payment".
+// interface document does not specify the fields and codes of errors (section 7). Without codes, the function accepts
+// no error.
 func decoders(fields, notFound, duplicates string) (paymentsvc.ErrorDecoder, func(*paymentsvc.Error) bool, error) {
 	names, missing, repeated := split(fields), split(notFound), split(duplicates)
 	if len(names) != 2 {

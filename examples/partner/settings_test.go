@@ -12,8 +12,9 @@ import (
 
 func TestSettingsRejectInvalidValues(t *testing.T) {
 	service := []string{
-		"-service", "https://pay.example", "-service-name", "pay", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file",
-		fileWith(t, key), "-error-fields", "code,message", "-database", "never-opened.db",
+		"-service", "https://pay.example", "-service-name", "pay", "-partner", "1", "-project", "2",
+		"-scheme", demoScheme, "-secret-file", fileWith(t, key), "-error-fields", "code,message",
+		"-database", "never-opened.db",
 	}
 	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
 	for _, c := range []struct {
@@ -55,8 +56,8 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 		"PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"),
 	)
 	set, code := readSettings([]string{
-		"-service-name", "pay", "-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file",
-		fileWith(t, oldKey),
+		"-service-name", "pay", "-partner", "1", "payouts", "-project", "2", "march.csv",
+		"-scheme", "hex(body), key text", "-old-secret-file", fileWith(t, oldKey),
 		"-account-codes", "dry, empty", "-database", "file.db", "-error-fields", "code,message",
 	}, environment, &out)
 	require.NotNil(t, set, out.String())
