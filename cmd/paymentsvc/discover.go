@@ -236,8 +236,8 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	return s, nil
 }
 
-// header returns the name of the header with a part of the signature: the name of the flag, or the only similar one. A
-// note reports a similar one.
+// header returns the name of the timestamp or signature header. If the header of the flag's default is missing, it
+// chooses the only similar header, with a note.
 func (d *discovery) header(m capture.Message, what string, similar func(name, value string) bool) (string, error) {
 	flag := what + "-header"
 	name := d.Text(flag)

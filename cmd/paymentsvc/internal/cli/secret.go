@@ -108,7 +108,7 @@ func MaskAll(keys []Key, text string) string {
 }
 
 // SchemeText returns the text of -scheme or -scheme-file and its origin. It returns an error without a scheme, and
-// for two in one place. Otherwise the place with the higher precedence applies.
+// for two schemes in one place. Otherwise the place with the higher precedence applies.
 func (c *Call) SchemeText() (text, origin string, err error) {
 	scheme, file := c.Value("scheme"), c.Value("scheme-file")
 	switch {
