@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -297,7 +298,9 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 // Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The
 // client signs the whole path all the same.
 func TestFaultsEndStreamsOverHTTP2(t *testing.T) {
-	srv, err := paymentsvctest.New(config(everyStartCounts, func(c *paymentsvctest.Config) { c.BasePath = "" }))
+	srv, err := paymentsvctest.New(config(everyStartCounts, func(c *paymentsvctest.Config) {
+		c.BasePath, c.Scheme.Canonical = "", canonical.Join("\n", canonical.URL, canonical.Timestamp, canonical.Body)
+	}))
 	require.NoError(t, err)
 	defer srv.Close()
 	outer := httptest.NewUnstartedServer(http.StripPrefix("/mock", srv))

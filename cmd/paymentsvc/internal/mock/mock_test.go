@@ -601,6 +601,7 @@ func TestEveryFilterFindsFaultyNotifications(t *testing.T) {
 		last := r.mock.main.current().journal.last()
 		message, _ := r.mock.main.current().journal.get(last)
 		require.Equal(t, fault == "cut", message.Cut, "an early response to a part is no delivery")
+		require.Equal(t, fault == "unsigned" || fault == "altered", message.Forged, fault)
 		for _, query := range filters {
 			found := r.ask(200, "GET", fmt.Sprintf("/messages?after=%d&%s", last-1, query), "")["messages"]
 			require.Len(t, found, 1, "%s: %s", fault, query)
