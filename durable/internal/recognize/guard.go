@@ -111,6 +111,8 @@ func (g *Guard) Mark(ctx context.Context) (int64, error) {
 	if !g.SQLite {
 		return 0, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
 	return g.load(ctx)
 }
 
