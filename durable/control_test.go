@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -398,24 +399,59 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 // The rows are restored below an open process without an earlier claim, for example by .restore of sqlite3. The process
 // claims in a round, or in a probe after a timed pause.
 func TestRestoreBelowAnIdleProcessIsHeld(t *testing.T) {
-	for _, pauseUntil := range []string{"0", "1"} {
-		each(t, func(t *testing.T, db database) {
-			f, w := &service{}, &markWitness{}
-			s, idle := openStore(t, db, Config{Service: f, Witness: w}), openStore(t, db, Config{Service: f, Witness: w})
-			queue(t, s, payouts("a", 3)...)
-			backup, err := dbtest.CopyRows(t.Context(), db.DB)
-			require.NoError(t, err)
-			runBatch(t, s, nil)
-			require.NoError(t, backup.Restore(t.Context(), db.DB))
-			db.Exec(t, `UPDATE durable_control SET pause_until = `+pauseUntil)
-			require.NoError(t, idle.Ready(t.Context()), "another transaction does not hide the restore")
-			_, _ = idle.RunBatch(t.Context(), BatchLimit{}) // an error of its claims on PostgreSQL
-			assert.Equal(t, 3, f.calls)
-			got := status(t, idle)
-			assert.True(t, got.Hold)
-			assert.Contains(t, got.HoldReason, "behind the witness")
+	for name, pauseUntil := range map[string]string{"round": "0", "probe": "1"} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				f, w := &service{}, &markWitness{}
+				s, idle := openStore(t, db, Config{Service: f, Witness: w}), openStore(t, db, Config{Service: f, Witness: w})
+				queue(t, s, payouts("a", 3)...)
+				backup, err := dbtest.CopyRows(t.Context(), db.DB)
+				require.NoError(t, err)
+				runBatch(t, s, nil)
+				require.NoError(t, backup.Restore(t.Context(), db.DB))
+				db.Exec(t, `UPDATE durable_control SET pause_until = `+pauseUntil)
+				require.NoError(t, idle.Ready(t.Context()), "another transaction does not hide the restore")
+				_, _ = idle.RunBatch(t.Context(), BatchLimit{}) // an error of its claims on PostgreSQL
+				assert.Equal(t, 3, f.calls)
+				got := status(t, idle)
+				assert.True(t, got.Hold)
+				assert.Contains(t, got.HoldReason, "behind the witness")
+			})
 		})
 	}
+}
+
+// A round without the mark of the witness records its completions, and claims no rows.
+func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		w := &brokenWitness{}
+		s := openStore(t, db, Config{Witness: w})
+		queue(t, s, payouts("a", 2)...)
+		jobs := claim(t, s, 1, 0, "T")
+		w.broken = true
+		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+			Token: "U", Completions: []schedule.Completion[callResult]{completionOf(jobs[0], "o", 1)}, MaxRows: 1,
+		})
+		require.ErrorContains(t, err, "unavailable")
+		assert.Len(t, got.Recorded, 1)
+		assert.Empty(t, got.Jobs)
+		if db.SQLite { // a claim would raise the mark above the one of the witness
+			assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
+		}
+	})
+}
+
+// brokenWitness is a witness that may be unavailable.
+type brokenWitness struct {
+	markWitness
+	broken bool
+}
+
+func (w *brokenWitness) Load(ctx context.Context) (int64, error) {
+	if w.broken {
+		return 0, errors.New("unavailable")
+	}
+	return w.markWitness.Load(ctx)
 }
 
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {

@@ -29,6 +29,7 @@ type Store struct {
 	pending pendingPolls
 	breaker atomic.Int64 // calls of payouts in a row without a response
 	scans   noticeScans
+	warned  atomic.Pointer[ledger.Place] // the last notification that warnUnmatched has logged
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
@@ -69,6 +70,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, fmt.Errorf("%w: %s", ErrUnsafeDatabase, problem)
 	}
 	s := &Store{c: c, now: now, ledger: ledger.New(db, db, ledger.Dialect(dialect), clock)}
+	s.warned.Store(&ledger.Place{})
 	s.draining, s.abandon = context.WithCancel(context.WithoutCancel(ctx))
 	s.configureLedger()
 	if err := s.ledger.Prepare(ctx); err != nil {

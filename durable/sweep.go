@@ -105,12 +105,11 @@ func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*
 	return err
 }
 
-// noticeScans are the times of the last scans for late notifications, and the last one logged by warnUnmatched.
+// noticeScans are the times of the last scans for late notifications.
 type noticeScans struct {
 	mu       sync.Mutex
 	last     time.Time
 	complete time.Time // the last scan that included notifications older than a day
-	warned   ledger.Place
 }
 
 // due reports whether a scan is due, and whether it must include all notifications.
@@ -150,11 +149,9 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 
 // warnUnmatched logs final notifications without a row, once per process.
 func (s *Store) warnUnmatched(ctx context.Context) error {
-	s.scans.mu.Lock()
-	defer s.scans.mu.Unlock()
-	notices, err := s.ledger.UnmatchedAfter(ctx, s.scans.warned, sweepRows)
+	notices, err := s.ledger.UnmatchedAfter(ctx, *s.warned.Load(), sweepRows)
 	for _, n := range notices {
-		s.scans.warned = ledger.Place{At: n.ReceivedAt.UnixMilli(), Key: n.Key}
+		s.warned.Store(&ledger.Place{At: n.ReceivedAt.UnixMilli(), Key: n.Key})
 		pruned, failed := s.ledger.KeepForPruned(ctx, n)
 		err = errors.Join(err, failed)
 		if pruned {

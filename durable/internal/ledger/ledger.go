@@ -188,19 +188,20 @@ var ErrOlder = errors.New("durable: the database is an older copy than before")
 // raiseMark raises the mark of SQLite to the time in microseconds, and returns it. The error is ErrOlder if the mark
 // was below the one of the witness. Tx raises the mark by one only, so after a restore the mark stays below the
 // witness. PostgreSQL has no mark in its transactions, and the result is 0.
-const raiseMark = `UPDATE durable_mark SET mark = MAX(mark, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
-	WHERE mark > $1 RETURNING mark`
-
 func (l *Ledger) raiseMark(ctx context.Context, tx rowser, witnessed int64) (mark int64, err error) {
 	if l.Dialect != SQLite {
 		return 0, nil
 	}
-	err = l.one(ctx, tx, []any{&mark}, raiseMark, witnessed)
+	err = l.one(ctx, tx, []any{&mark}, markSQLite, witnessed)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrOlder
 	}
 	return mark, err
 }
+
+// markSQLite compares with >, because Tx has raised the mark before.
+const markSQLite = `UPDATE durable_mark SET mark = MAX(mark, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+	WHERE mark > $1 RETURNING mark`
 
 // exec runs a statement and returns the number of changed rows.
 func (l *Ledger) exec(ctx context.Context, on execer, query string, args ...any) (int64, error) {

@@ -40,7 +40,7 @@ func (l *Ledger) Prepare(ctx context.Context) error {
 		return nil
 	}
 	l.prepared = map[string]*sql.Stmt{}
-	for _, query := range slices.Concat([]string{controlSQLite, raiseMark}, recordSQLite, claimSQL) {
+	for _, query := range slices.Concat([]string{controlSQLite, markSQLite}, recordSQLite, claimSQL) {
 		query = l.text.Replace(query)
 		statement, err := l.DB.PrepareContext(ctx, query) //nolint:sqlclosecheck // it lives as long as the database
 		if err != nil {

@@ -108,6 +108,8 @@ func (g *Guard) Mark(ctx context.Context) (int64, error) {
 	if !g.SQLite {
 		return 0, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
 	return g.load(ctx)
 }
 

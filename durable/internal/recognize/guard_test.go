@@ -128,7 +128,7 @@ func TestRestoreWhileADatabaseIsRecognizedIsHeld(t *testing.T) {
 	assert.True(t, held(t, db))
 }
 
-// Processes that were open during the restore notice it before a call. SQLite has no restore below open processes.
+// Processes that were open during the restore notice it before a call. On SQLite, their claims compare the marks.
 func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	db, w := postgres(t), &memory{}
 	first, second := mustOpen(t, db, w), mustOpen(t, db, w)
