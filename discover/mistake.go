@@ -31,8 +31,8 @@ type Explainer struct {
 	mu   sync.Mutex
 	next time.Time // see maySearch
 
-	once   sync.Once
-	masked []string // see mask
+	once sync.Once
+	keys []string // see hideKeys
 }
 
 // Mistake is the explanation of a wrong signature.
@@ -56,7 +56,7 @@ type Mistake struct {
 func (x *Explainer) Explain(m *paymentsvc.Message, signature string) Mistake {
 	expected, err := x.Scheme.Canonical(nil, m)
 	if err != nil {
-		return Mistake{Text: x.mask("the scheme makes no canonical string of this message: " + err.Error())}
+		return Mistake{Text: hideNumbers("the scheme makes no canonical string of this message: " + x.hideKeys(err.Error()))}
 	}
 	written := x.readings(signature)
 	if len(written) == 0 {
@@ -120,7 +120,7 @@ func (e *explanation) sentence(c *cause) string {
 			words += e.keyForm
 		}
 	}
-	words += c.written.around
+	words = e.hideKeys(words + c.written.around)
 	if c.key.words != "" {
 		words += " with " + c.key.words
 	}
@@ -133,24 +133,29 @@ func (e *explanation) sentence(c *cause) string {
 	return e.wanted("signed" + words)
 }
 
-// wanted adds the expected scheme.
+// wanted adds the expected scheme to a sentence without keys.
 func (x *Explainer) wanted(sentence string) string {
 	if x.Text != "" {
-		sentence += ", want " + x.Text
+		sentence += ", want " + x.hideKeys(x.Text)
 	}
-	return x.mask(sentence)
+	return hideNumbers(sentence)
+}
+
+// hideKeys hides all keys in a text. A client can send them in its address, and in front of its signature. The
+// descriptions of keys stay, because the program chose them.
+func (x *Explainer) hideKeys(text string) string {
+	x.once.Do(func() { x.keys = revealing(append(slices.Collect(maps.Values(x.Others)), x.Secret)...) })
+	for _, key := range x.keys {
+		text = strings.ReplaceAll(text, key, "***")
+	}
+	return text
 }
 
 // longNumber can be a card number. The second alternative includes the compact dates of a scheme.
 var longNumber = regexp.MustCompile(`[0-9](?:[ -]?[0-9]){12,}|[0-9]{8,}`)
 
-// mask hides all keys and long numbers. A client can send them in its address, and in front of its signature.
-func (x *Explainer) mask(sentence string) string {
-	x.once.Do(func() { x.masked = revealing(append(slices.Collect(maps.Values(x.Others)), x.Secret)...) })
-	for _, text := range x.masked {
-		sentence = strings.ReplaceAll(sentence, text, "***")
-	}
-	return longNumber.ReplaceAllStringFunc(sentence, func(number string) string {
+func hideNumbers(text string) string {
+	return longNumber.ReplaceAllStringFunc(text, func(number string) string {
 		if number == "20060102" || number == "20060102150405" { // the layout of a date
 			return number
 		}

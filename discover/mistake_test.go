@@ -492,6 +492,15 @@ func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
 	}
 }
 
+// Tests often have such secrets.
+func TestExplainerKeepsTheDescriptionOfAKey(t *testing.T) {
+	x := explainer(t, `hex(body)`)
+	x.Others = map[string]paymentsvc.Secret{"the secret of project 8": "secret of project 8"}
+	m := post(cardURL, "1700000000", `{}`)
+	got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, "secret of project 8", "{}")))
+	assert.Equal(t, "signed with the secret of project 8, want hex(body)", got.Text)
+}
+
 // The error of a canonical string can contain the names of fields.
 func TestExplainerHidesNumbersOfErrors(t *testing.T) {
 	m := post(cardURL, "1700000000", `{}`)
