@@ -116,7 +116,6 @@ func (l *Ledger) retry(ctx context.Context, due dueEvent) error {
 		}
 		e := Event{Row: *r, From: due.from, To: due.to}
 		if due.refund != "" {
-			e.From, e.To = "", "" // tables of version 1 have states here
 			notices, err := l.notices(ctx, inner, `key = $1`, due.refund)
 			if err != nil {
 				return err
