@@ -53,7 +53,7 @@ type (
 	}
 )
 
-// report prints results and the next steps. Its error has the exit code.
+// report prints results and the next steps. Its error sets the exit code of the command.
 func (d *discovery) report(ctx context.Context, results []found) error {
 	for _, f := range results {
 		d.printResult(f)
@@ -126,7 +126,7 @@ func (d *discovery) foundLines(f found) []string {
 	for _, u := range f.result.Undecided {
 		lines = append(lines, "open   "+u.Chosen+" could as well be one of these:")
 		for _, other := range u.Others {
-			lines = append(lines, "       "+other.Expr, "         what decides: "+other.Needs)
+			lines = append(lines, "       "+other.Expr, "         decided by: "+other.Needs)
 		}
 	}
 	if others := len(f.result.Matches) - 1 + f.result.More; others > 0 {
@@ -254,7 +254,7 @@ func pair(request, notification string) (string, canonical.Code) {
 	return text, parts
 }
 
-// cutClauses removes the clauses after a scheme's last bracket. The clauses have no quotes.
+// cutClauses splits the text of a scheme after its last bracket, because clauses contain no brackets.
 func cutClauses(text string) (scheme, clauses string) {
 	end := strings.LastIndexByte(text, ')') + 1
 	return text[:end], text[end:]

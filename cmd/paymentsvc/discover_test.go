@@ -90,7 +90,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Contains(t, out, "key    the secret as text\n")
 			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, "+
 				"canonical.Body),\n")
-			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the "+
+			require.Contains(t, out, "       canonical.RequestURI\n         decided by: a sample with a query in the "+
 				"address\n")
 			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
 			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)

@@ -368,7 +368,7 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 			}
 			if resp.StatusCode == http.StatusMisdirectedRequest {
 				return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(
-					"the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())}
+					"the mock at %s does not accept this host name: start it with -hosts %s", base.Host, base.Hostname())}
 			}
 			last = fmt.Sprintf("HTTP %d, which is not that of a ready mock server", resp.StatusCode)
 		} else if ctx.Err() == nil {

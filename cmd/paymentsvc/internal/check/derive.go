@@ -25,7 +25,7 @@ type Findings struct {
 }
 
 // Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout only the responses up
-// to the last success count, because it may have caused the others.
+// to the last success count, because the lockout may have caused the later responses.
 func Derive(seen []*Exchange, stopped string) Findings {
 	d := Findings{Requests: len(seen), Stopped: stopped, used: seen}
 	for stopped != "" && len(d.used) > 0 && d.used[len(d.used)-1].Balance == nil {
@@ -181,7 +181,7 @@ func (d *Findings) timestamps() {
 		limits["accepted_from"], limits["accepted_to"], rejected)
 }
 
-// others derives the facts about a replay, about wrongly accepted probes, and about fields outside the document.
+// others derives facts about a replay, wrongly accepted probes, and fields outside the document.
 func (d *Findings) others() {
 	extra := map[string]int{}
 	for _, x := range d.used {

@@ -188,8 +188,8 @@ func (e *epoch) post(
 	return d
 }
 
-// withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local
-// one changes with each message.
+// withoutAddress returns the reason of an error without addresses. The receiver's address may contain a token, and the
+// local address changes with each message.
 func withoutAddress(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
