@@ -37,8 +37,8 @@ type Config struct {
 	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
 	// ErrorCode and ErrorMessage name the fields of an error's code and message, which the document does not
-	// show; a dot leads into an object, as in "error.code". "" means "error_code" and "error_message", this
-	// package's own choice.
+	// show; a dot leads into an object, as in "error.code", and ".0" into a list, as in "errors.0.code". "" means
+	// "error_code" and "error_message", this package's own choice.
 	ErrorCode    string
 	ErrorMessage string
 	// Errors sets the response to a problem, because the document specifies none. By default the code is the text of

@@ -27,16 +27,17 @@ func serveMockFor(t *testing.T, args ...string) (address string, flags []string)
 }
 
 func TestCheckProbesTheMock(t *testing.T) {
-	for format, want := range map[string]string{
-		"fields": `paymentsvc.ErrorFields("e.code", "e.text")`,
-		"list":   `paymentsvc.ErrorFields("errors", "")`,
-		"shared": `paymentsvc.ErrorFields("e.code", "e.text")`,
-		"html":   `paymentsvc.ErrorFields("e.code", "e.text")`,
-		"status": "",
+	for _, test := range []struct{ format, fields, want string }{
+		{"fields", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"fields", "errors.0.code,errors.0.text", `paymentsvc.ErrorFields("errors.0.code", "errors.0.text")`},
+		{"shared", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"html", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"status", "e.code,e.text", ""},
 	} {
-		t.Run(format, func(t *testing.T) {
+		format, fields, want := test.format, test.fields, test.want
+		t.Run(format+" "+fields, func(t *testing.T) {
 			d := newDesk(t)
-			address, flags := serveMockFor(t, "-tolerance", "any", "-error-format", format, "-error-fields", "e.code,e.text")
+			address, flags := serveMockFor(t, "-tolerance", "any", "-error-format", format, "-error-fields", fields)
 			flags = append(flags, "-probe", "-interval", "0s", "-json", "-save", "exchanges")
 			code := d.run(append([]string{"check"}, flags...)...)
 			found := d.object("findings")

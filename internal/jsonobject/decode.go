@@ -74,6 +74,17 @@ func Value(data []byte, name string) json.RawMessage {
 	return found
 }
 
+// Element returns the element of a list at the index in decimal digits, as JSON, or nil if it is absent or empty as in
+// [Value]. list is complete.
+func Element(list []byte, index string) json.RawMessage {
+	at, err := strconv.ParseUint(index, 10, 31)
+	var elements []json.RawMessage
+	if err != nil || json.Unmarshal(list, &elements) != nil || at >= uint64(len(elements)) || empty(elements[at]) {
+		return nil
+	}
+	return elements[at]
+}
+
 // Members calls member with the quoted name and the value of each member of the object at data[start], in their order.
 // It returns the index after the object, or -1 for invalid JSON. member also receives the members before a mistake.
 func Members(data []byte, start int, member func(name, value []byte)) int {

@@ -221,7 +221,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		{"nested, beside a status", &service{reply: reply(`{"status":"error","error":{"code":%q,"text":%q,"type":"api"}}`)},
 			Format{Code: "error.code", Message: "error.text"}, "E404", ""},
 		{"a list", &service{reply: reply(`{"errors":[{"code":%q,"detail":%q}],"request_id":"r1"}`)},
-			Format{List: "errors", Code: "code", Message: "detail"}, "E404", ""},
+			Format{Code: "errors.0.code", Message: "errors.0.detail"}, "E404", ""},
 		{"one shape with an empty code", &service{
 			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":0,"message":""}`,
 			reply: func(problem, _ string) (int, string) {
@@ -282,7 +282,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 			return status, fmt.Sprintf(`{"request_id":%q,"fault":%q}`, "r-"+problem, c)
 		}}, Format{Code: "fault"}, "E404", ""},
 		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
-			Format{List: "errors", Code: "code"}, "E404", ""},
+			Format{Code: "errors.0.code", Message: "message"}, "E404", ""},
 		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
 			if problem == "timestamp" {
 				return 400, `{"code":"4111111111111111"}`

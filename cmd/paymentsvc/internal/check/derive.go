@@ -100,12 +100,8 @@ func (d *Findings) errorFormat() {
 		return
 	}
 	d.Format = f
-	in := ""
-	if f.List != "" {
-		in = "the first element of the list " + f.List + ": "
-	}
-	d.add("error format", n, f, "%scode %s, message %s, from %d kinds of errors",
-		in, f.Code, cmp.Or(f.Message, "none"), len(kinds))
+	d.add("error format", n, f, "code %s, message %s, from %d kinds of errors",
+		f.Code, cmp.Or(f.Message, "none"), len(kinds))
 	if f.Success != "" {
 		d.open(len(d.successes), "the code %s means success", f.Success)
 	}
