@@ -43,7 +43,7 @@ func (d *discovery) receive(ctx context.Context) error {
 		target := d.Address("to")
 		r.to = &forwarder{transport: newTransport(nil), to: target, timeout: proxyTimeout}
 		addr, to = d.Text("addr"), target.Scheme+"://"+target.Host
-		d.Note("the Host becomes %s: a signature that covers another Host does not survive that", target.Host)
+		d.Note("the Host becomes %s, so a signature over another Host fails", target.Host)
 	}
 	listeners, err := cli.Listen(ctx, addr)
 	if err != nil {
@@ -142,14 +142,14 @@ func (r *catcher) doubt(ctx context.Context, all found, now, before []found, mor
 		kept := slices.DeleteFunc(slices.Clone(all.samples), func(other sample) bool {
 			return other.Message.Kind == s.Message.Kind && !r.explains(scheme, other)
 		})
-		r.Note("%d messages do not fit what was found: they may be forged, and are left out", len(all.samples)-len(kept))
+		r.Note("%d messages do not fit the found scheme: they may be forged, and are left out", len(all.samples)-len(kept))
 		if len(kept) > 1 {
 			alone, err = r.discovery.search(ctx, newest(kept))
 		}
 		return alone, kept, err
 	}
 	if allFit(before) && all.err == nil {
-		r.Note("%d new messages do not fit what was found: they may be forged, and are left out", len(more))
+		r.Note("%d new messages do not fit the found scheme: they may be forged, and are left out", len(more))
 		return before, all.samples[:len(all.samples)-len(more)], nil
 	}
 	return now, all.samples, all.err

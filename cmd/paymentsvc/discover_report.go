@@ -199,7 +199,7 @@ func (d *discovery) next(results []found) error {
 	if len(results) == 2 {
 		joined, parts := pair(text, results[1].result.Matches[0].Text)
 		if joined == "" {
-			d.Note("requests and notifications have schemes that no one text can hold, so nothing is written: keep both")
+			d.Note("no single text can hold the schemes of requests and notifications, so no file is written: keep both")
 			if d.Set("out") {
 				return cli.No()
 			}

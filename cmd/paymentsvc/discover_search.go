@@ -251,7 +251,7 @@ func drawn() string {
 // document specifies neither the canonical string nor the encoding.
 func (d *discovery) demo(ctx context.Context, hidden string) error {
 	d.options.Secret = paymentsvc.Secret("demo-" + rand.Text())
-	d.Note("a demo: its secret, its samples and the way they are signed are made up; the service's own way is not shown")
+	d.Note("a demo: its secret, samples and composition are made up; the document does not specify the service's own")
 	if err := d.demoSamples(hidden); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	})
 	code, _, errs := c.discover("a.http", "c.http", "-out", "new/dir")
 	require.Equal(t, cli.ExitNo, code, "two encodings have no common text")
-	require.Contains(t, errs, "so nothing is written: keep both")
+	require.Contains(t, errs, "so no file is written: keep both")
 	require.NoDirExists(t, filepath.Join(c.dir, "new/dir"))
 
 	code, out, errs := c.discover("a.http", "b.http", "-out", "new/dir")
@@ -280,7 +280,7 @@ func TestDiscoverDemoFindsWhatItHides(t *testing.T) {
 			d.Stdout, d.Stderr = &out, &errs
 			require.NoError(t, d.checkFlags())
 			require.NoError(t, d.demo(t.Context(), text))
-			require.Contains(t, errs.String(), "are made up; the service's own way is not shown")
+			require.Contains(t, errs.String(), "are made up; the document does not specify the service's own")
 			require.Contains(t, out.String(), "POST /v1/init_payment/card HTTP/1.1")
 			require.Contains(t, out.String(), "\nfound  ")
 			require.Contains(t, out.String(), "\nhidden "+text)

@@ -25,7 +25,8 @@ func listenCommand() cli.Command {
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
 			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is both loopbacks, 0 a free port").
 				With("localhost:9000").Checked(cli.HostPort),
-			cli.NewFlag("forward", cli.Address, "URL", "address of your program; without a path, the requested path remains"),
+			cli.NewFlag("forward", cli.Address, "URL", "address of your program; without a path, the requested path remains").
+				Checked(isReceiver),
 			answerFlag("status for a valid message without -forward"),
 			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: the host of -forward)").
 				Checked(cli.Host),

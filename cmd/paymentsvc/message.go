@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,20 +10,32 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // maxMessage limits the messages of listen, discover and verify, because the document specifies no limit.
 const maxMessage = 1 << 20
+
+// startEndpoints matches the addresses of the start operations (section 4).
+var startEndpoints = regexp.MustCompile(`/init_(payment/[^/]+|payout|form|invoice)/*$`)
+
+// isReceiver rejects the address of a start operation, because a replayed request could pay again there.
+func isReceiver(text string) error {
+	if u, err := url.Parse(text); err == nil && startEndpoints.MatchString(u.Path) {
+		return errors.New("starts an operation of the service; want the address of your program")
+	}
+	return nil
+}
 
 // kindFlag returns the flag of [kindOf].
 func kindFlag(usage string) cli.Flag {
@@ -136,27 +147,65 @@ func events() []string {
 	}
 }
 
-// notificationBody composes the body of an event from the flags, its fields in the document's order (section 6).
+// notification is the body of a notification, its fields in the document's order (section 6).
+type notification struct {
+	Event             string            `json:"event"`
+	OrderID           string            `json:"order_id"`
+	Status            int64             `json:"status"`
+	StatusDescription string            `json:"status_description"`
+	StatusCode        int64             `json:"status_code"`
+	Amount            paymentsvc.Amount `json:"amount"`
+	UserData          string            `json:"user_data,omitempty"`
+}
+
+// notificationBody composes the body of an event from the flags.
 func notificationBody(c *cli.Call, event string) ([]byte, error) {
 	if !paymentsvc.EventType(event).Known() {
 		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
 	}
+	values, err := fieldValues(c, event)
+	if err != nil {
+		return nil, err
+	}
+	n := notification{
+		Event: event, OrderID: values["order_id"], StatusDescription: values["status_description"],
+		UserData: values["user_data"],
+	}
+	for name, number := range map[string]*int64{"status": &n.Status, "status_code": &n.StatusCode} {
+		*number, err = strconv.ParseInt(values[name], 10, 64)
+		if err != nil {
+			return nil, cli.Usagef("%s: not a whole number", name)
+		}
+	}
+	n.Amount, err = paymentsvc.ParseAmount(values["amount"])
+	if err != nil {
+		return nil, cli.Usagef("%s", strings.TrimPrefix(err.Error(), "paymentsvc: "))
+	}
+	body, err := jsonobject.EncodeOpen(n)
+	if err != nil {
+		return nil, cli.Usagef("the notification %w", err)
+	}
+	return body, nil
+}
+
+// fieldValues returns the values of the fields, by their names in JSON.
+func fieldValues(c *cli.Call, event string) (map[string]string, error) {
 	// The numbers are defaults of this command and of the fake, because the document specifies none (section 3).
 	numbers := map[string][2]string{"PENDING": {"1", "10"}, "SUCCESS": {"2", "20"}, "FAILURE": {"3", "30"}}
 	status := c.Text("status")
 	values := map[string]string{
-		"event": event, "order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()),
-		"status": numbers[status][0], "status_description": status, "status_code": numbers[status][1],
-		"amount": c.Text("amount"), "user_data": c.Text("user-data"),
+		"order_id": cmp.Or(c.Text("order-id"), paymentsvc.NewUserData()), "status": numbers[status][0],
+		"status_description": status, "status_code": numbers[status][1], "amount": c.Text("amount"),
+		"user_data": c.Text("user-data"),
 	}
-	names := []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
 	for _, pair := range c.List("set") {
 		name, value, found := strings.Cut(pair, "=")
-		switch {
-		case !found:
+		if !found {
 			return nil, cli.Usagef("-set: want NAME=VALUE")
-		case !slices.Contains(names[1:], name):
-			return nil, cli.Usagef("-set: %s has no field %q%s", event, cli.Printable(name), cli.Nearest(name, names[1:]))
+		}
+		if _, known := values[name]; !known {
+			hint := cli.Nearest(name, slices.Sorted(maps.Keys(values)))
+			return nil, cli.Usagef("-set: %s has no field %q%s", event, cli.Printable(name), hint)
 		}
 		values[name] = value
 	}
@@ -164,41 +213,7 @@ func notificationBody(c *cli.Call, event string) ([]byte, error) {
 		return nil, cli.Usagef("-status: %q needs -set status=N and -set status_code=N%s",
 			cli.Printable(status), cli.Nearest(status, slices.Sorted(maps.Keys(numbers))))
 	}
-	var body bytes.Buffer
-	for i, name := range names {
-		if name == "user_data" && values[name] == "" {
-			continue
-		}
-		text, err := fieldText(name, values[name])
-		if err != nil {
-			return nil, cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "paymentsvc: amount: "))
-		}
-		fmt.Fprintf(&body, "%c%q:%s", "{,"[min(i, 1)], name, text)
-	}
-	return append(body.Bytes(), '}'), nil
-}
-
-// fieldText returns a value as JSON.
-func fieldText(name, value string) (string, error) {
-	switch name {
-	case "status", "status_code":
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return "", errors.New("not a whole number")
-		}
-		return strconv.FormatInt(n, 10), nil
-	case "amount":
-		amount, err := paymentsvc.ParseAmount(value)
-		return amount.String(), err
-	}
-	if !utf8.ValidString(value) {
-		return "", errors.New("not UTF-8")
-	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return strings.TrimSuffix(text.String(), "\n"), err
+	return values, nil
 }
 
 // summary is the printed part of a body. A body may be a forgery, so every field is optional.

@@ -145,7 +145,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 		defer cancel()
 		err := m.Drain(limit)
 		if err != nil {
-			err = fmt.Errorf("cut off what was in flight after %s, such as requests that hang on purpose", grace)
+			err = fmt.Errorf("cut off requests in flight after %s, such as requests that hang on purpose", grace)
 			m.Close() // ends hanging requests
 		}
 		drained <- err
@@ -242,7 +242,7 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 		return err
 	}
 	if opt.Projects[0].Secret == mockSecret {
-		c.Note("no -secret-file: the secret is the mock's own, which docs/mock.md shows and which protects nothing")
+		c.Note("no -secret-file: the mock's own secret is public in docs/mock.md, so it protects nothing")
 	}
 	for i := range opt.Projects {
 		p := &opt.Projects[i]
@@ -332,10 +332,10 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	}
 	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d  secret: %s",
 		r.BaseURL, r.PartnerID, r.ProjectID, from))
-	c.Note("what the interface document does not show is the mock's choice or yours: see /_mock/settings")
+	c.Note("parts that the interface document does not specify are the mock's choice or yours: see /_mock/settings")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {
-			c.Note("this is not only a loopback address: whoever reaches it can use the page and the control API, " +
+			c.Note("other machines can reach this address: they can use the page and the control API " +
 				"without a password")
 		}
 	}

@@ -115,7 +115,7 @@ func TestMockCommandEndsWhatHangs(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, <-failed)
 	require.Equal(t, 3, p.end(), "some requests were cut off")
-	require.Contains(t, p.stderr.String(), "cut off what was in flight")
+	require.Contains(t, p.stderr.String(), "cut off requests in flight")
 	http.DefaultClient.CloseIdleConnections()
 }
 

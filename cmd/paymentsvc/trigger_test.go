@@ -158,7 +158,8 @@ func TestErrorsQuoteNoResponse(t *testing.T) {
 
 func TestShownResponseHidesTheSignature(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, "Signature: %s\n%*s4111111111111111\n", r.Header.Get("Signature"), maxShown-82, "")
+		const page = "Signature: %s\n%*s4111111111111111\n"
+		_, _ = fmt.Fprintf(w, page, r.Header.Get("Signature"), maxShown-82, "") //nolint:gosec // not for a browser
 	}))
 	defer server.Close()
 	d := newDesk(t)
@@ -173,24 +174,25 @@ func TestShownResponseHidesTheSignature(t *testing.T) {
 	assert.NotContains(t, d.stdout.String(), "4111", "a number at the cut")
 }
 
-func TestTriggerSendsNoStart(t *testing.T) {
+func TestTriggerAndListenSendNoStart(t *testing.T) {
 	d := newDesk(t)
 	d.write("start.http", strings.Replace(signed(t, `{"user_data":"o-1"}`, "5"), "/hook", "/init_payout", 1))
 	for path, started := range map[string]bool{
-		"/init_payout": true, "/v1/init_payment/card": true, "/init_form/": true, "/init_invoice": true,
+		"/init_payout": true, "/v1/init_payment/card": true, "/init_form/": true, "/init_invoice?a=1": true,
 		"/hook": false, "/init_payout/hook": false,
 	} {
 		requests := 0
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))
 		code := d.run("trigger", "-replay", "start.http", "-to", server.URL+path)
 		server.Close()
-		if started {
-			assert.Equal(t, cli.ExitUsage, code, path)
-			assert.Zero(t, requests, path)
-			assert.Contains(t, d.stderr.String(), "an endpoint of the service that starts an operation")
-		} else {
+		if !started {
 			assert.Zero(t, code, "%s: %s", path, &d.stderr)
+			continue
 		}
+		assert.Equal(t, cli.ExitUsage, code, path)
+		assert.Zero(t, requests, path)
+		assert.Contains(t, d.stderr.String(), "-to: starts an operation of the service")
+		assert.Equal(t, cli.ExitUsage, d.run("listen", "-timeout", "1s", "-forward", server.URL+path), path)
 	}
 }
 

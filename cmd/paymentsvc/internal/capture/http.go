@@ -324,8 +324,8 @@ func isValue(s string) bool {
 }
 
 // Decompressed returns the body without the Content-Encoding of its headers. It reports false without exactly one known
-// encoding, for other bytes than those of the encoding, and for a result of more than limit bytes. It also rejects bytes
-// after the end of the encoding, because a signature over the result would not cover them.
+// encoding, for a body in another encoding, and for a result of more than limit bytes. It also rejects bytes after the
+// end of the encoding, because a signature over the result would not cover them.
 func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
 	encodings := header.Values("Content-Encoding")
 	if len(encodings) != 1 {

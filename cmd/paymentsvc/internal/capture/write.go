@@ -2,7 +2,6 @@ package capture
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // Received returns a request of a server. A proxy that terminates TLS usually sets X-Forwarded-Proto.
@@ -170,13 +171,11 @@ func fetchCall(m Message) (string, error) {
 	for _, name := range signedHeaders {
 		headers[name] = m.Header.Get(name)
 	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
+	var values []any
 	for _, value := range []any{address, m.Method, headers, string(m.Body)} {
-		_ = encoder.Encode(value) // a text never fails
+		text, _ := jsonobject.Encode(value) // a text never fails
+		values = append(values, text)
 	}
-	lines := strings.Split(text.String(), "\n")
 	return fmt.Sprintf(`const response = await fetch(%s, {
   method: %s,
   redirect: "error",
@@ -184,7 +183,7 @@ func fetchCall(m Message) (string, error) {
   body: %s,
 });
 console.log(response.status, await response.text());
-`, lines[0], lines[1], lines[2], lines[3]), nil
+`, values...), nil
 }
 
 // pythonCode returns a program for Python 3. Package http.client sends the address as it is and follows no redirect.

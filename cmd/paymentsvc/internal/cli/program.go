@@ -38,10 +38,10 @@ func (c *Call) run(ctx context.Context, args []string) error {
 	if name == "" {
 		name, rest = asFlag(args)
 	}
-	switch {
-	case name == "help":
+	switch name {
+	case "help":
 		return c.helpOn(rest)
-	case name == "":
+	case "":
 		if !c.isJSON() {
 			_, _ = fmt.Fprint(c.Stderr, c.Program.help())
 		}
