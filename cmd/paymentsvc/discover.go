@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +25,7 @@ func discoverCommand() cli.Command {
 		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries with TEXT in their address").OnLine(),
 		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none").OnLine(),
 		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written).OnLine(),
+		cli.NewFlag("replace", cli.Bool, "", "overwrite files of -out that do not agree").OnLine(),
 		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort).OnLine(),
 		answerFlag("status of the responses of -listen"),
 		cli.NewFlag("proxy", cli.Bool, "", "forward requests from -addr to -to, and search accepted requests").OnLine(),
@@ -78,6 +77,7 @@ type discovery struct {
 	*cli.Call
 	options discover.Options
 	samples []sample
+	earlier string // the scheme of an earlier search in the directory of -out, or ""
 }
 
 func runDiscover(ctx context.Context, c *cli.Call) error {
@@ -91,6 +91,9 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 	var err error
 	d.options.Secret, err = c.Secret()
 	if err != nil {
+		return err
+	}
+	if err := d.readOut(); err != nil {
 		return err
 	}
 	if c.Bool("proxy") || c.Set("listen") {
@@ -131,14 +134,6 @@ func (d *discovery) checkFlags() error {
 	}
 	d.options.Effort, _ = strconv.ParseFloat(d.Text("effort"), 64) // isEffort has checked it
 	d.options.Words = d.List("word")
-	if !d.Set("out") {
-		return nil
-	}
-	for _, name := range outFiles() {
-		if _, err := os.Stat(filepath.Join(d.Text("out"), name)); err == nil {
-			return d.Fail("out", "there is a %s, which would be lost", name)
-		}
-	}
 	return nil
 }
 
