@@ -68,7 +68,8 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	case err != nil:
 		return err
 	}
-	facts := check.Connection(seen[0])
+	_, seenIn := cutSeen(key.Text)
+	facts := check.Connection(seen[0], seenIn)
 	if len(plan) == 1 || !seen[0].Accepted {
 		lines := factLines(key, facts)
 		c.Print("checked", cli.Fields{"accepted": seen[0].Accepted, "facts": facts}, lines...)

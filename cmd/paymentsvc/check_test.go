@@ -85,11 +85,19 @@ func TestCheckReportsTheConnection(t *testing.T) {
 	}
 	expect(t, address, `{"that":"messages","direction":"in","count":1}`)
 
+	assert.Equal(t, cli.ExitNo, d.run("check", "-base-url", address, "-partner", "17", "-project", "2002"))
+	assert.Contains(t, d.stdout.String(), "response             error_code: ids\n")
+	expect(t, address, `{"that":"messages","direction":"in","count":2}`)
+
 	d.write("key.txt", "another key")
 	d.now = time.Time{}
 	assert.Equal(t, cli.ExitNo, d.run(append([]string{"check", "-probe"}, flags...)...))
 	assert.Contains(t, d.stdout.String(), "next                 paymentsvc discover", "a probe needs one accepted request")
-	expect(t, address, `{"that":"messages","direction":"in","count":2}`)
+	expect(t, address, `{"that":"messages","direction":"in","count":3}`)
+
+	assert.Equal(t, cli.ExitNo,
+		d.run(append([]string{"check", "-scheme", testScheme + ", seen in notifications"}, flags...)...))
+	assert.Contains(t, d.stdout.String(), "this scheme was seen in notifications only")
 
 	d.now = time.Unix(testNow, 0)
 	_, flags = serveMockFor(t, "-tolerance", "5m")

@@ -162,6 +162,9 @@ func cutClauses(text string) (scheme, clauses string) {
 // cutSeen removes the clause "seen in", and returns the kind of messages in it, or "".
 func cutSeen(text string) (scheme, kind string) {
 	scheme, clauses := cutClauses(text)
+	if !strings.Contains(clauses, "seen") {
+		return text, ""
+	}
 	for clause := range strings.SplitSeq(clauses, ",") {
 		words := strings.Fields(clause)
 		switch {
