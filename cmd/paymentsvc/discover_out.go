@@ -65,6 +65,10 @@ func (d *discovery) next(results []found) error {
 	if strings.HasPrefix(text, "request ") {
 		d.Print("scheme", cli.Fields{"text": text}, "both   "+text)
 	}
+	if _, kind := cutSeen(text); kind != "" {
+		other := map[string]string{requests: "a notification", notifications: "an accepted request"}[kind]
+		d.Note("the scheme is seen in %s only: a search of %s with the same -out confirms or completes it", kind, other)
+	}
 	key, value := "scheme", text
 	if d.Set("out") {
 		names, err := d.write(text)
