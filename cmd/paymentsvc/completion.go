@@ -38,8 +38,8 @@ func completionCommand() cli.Command {
 	}
 }
 
-// completionScripts returns a script for each shell. All of them run completion words. Shells complete names of files
-// if it prints no word.
+// completionScripts returns a script for each shell. Each script runs paymentsvc completion words. If this prints no
+// word, the shell completes names of files.
 func completionScripts() map[string]string {
 	const bash = `_paymentsvc() {
 	local IFS=$'\n'
@@ -69,7 +69,8 @@ complete -c paymentsvc -f -n 'test -n "$(__paymentsvc)"' -a '(__paymentsvc)'
 	}
 }
 
-// completedWords returns the words that can replace the last word of a line. It returns none for the name of a file.
+// completedWords returns the words that can replace the last word of a line. The list is empty if the word is the name
+// of a file.
 func completedWords(p cli.Program, line []string) []string {
 	if len(line) < 2 {
 		names := make([]string, 0, len(p.Commands))
@@ -111,7 +112,7 @@ func beginning(start, head string, words []string) (list []string) {
 	return list
 }
 
-// schemeParts are the names in a scheme that completion offers, a bracket included.
+// schemeParts are the completions of -scheme, with their opening brackets.
 var schemeParts = []string{
 	"hex(", "HEX(", "base64(", "timestamp", "timestamp-ms", "method", "path", "uri", "url", "host", "query",
 	"sorted-query", "body", "body-compact", "body-sorted", "secret", "header(", "field(", "fields(", "json(", "sha256(",

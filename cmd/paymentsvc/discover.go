@@ -41,13 +41,12 @@ func discoverCommand() cli.Command {
 		MaxArgs: -1,
 		Flags:   flags,
 		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a
-copied fetch call, an .http file, or printed headers with -body. With -scheme or -scheme-file, the command checks this
-scheme instead of searching.
+copied fetch call, an .http file, or printed headers with -body. -scheme checks a scheme instead of searching. A search
+of the other kind of messages with the same -out confirms or completes the scheme.
 
--listen responds with 503 by its own choice, because the interface document specifies no response. A service with
-redelivery then sends the notification to your own receiver again. -proxy forwards the bytes of a request, but the Host
-becomes the host of -to, so a signature over the Host fails. A request with a 2xx response becomes a sample. Both end
-when they find a scheme, or with -count N after N signed messages.`,
+-listen responds with 503 by its own choice, so that a service with redelivery sends the notification again. -proxy
+forwards the bytes of a request, but the Host becomes the host of -to, so a signature over the Host fails. A request
+with a 2xx response becomes a sample. Both end when they find a scheme, or with -count N after N signed messages.`,
 		Examples: []string{
 			"paymentsvc discover -secret-file project.key notification.http",
 			"paymentsvc discover -secret-file project.key -listen localhost:9000 -save captured -timeout 10m",
@@ -231,8 +230,8 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	return s, nil
 }
 
-// header returns the name of the header with a part of the signature: the name of the flag, or the only similar one. A
-// note reports a similar one.
+// header returns the name of the timestamp or signature header. If the header of the flag's default is missing, it
+// chooses the only similar header, with a note.
 func (d *discovery) header(m capture.Message, what string, similar func(name, value string) bool) (string, error) {
 	flag := what + "-header"
 	name := d.Text(flag)

@@ -202,6 +202,7 @@ func goCode(text string) string {
 	if _, kind := cutSeen(text); kind != "" {
 		fmt.Fprintf(&b, "// scheme was seen in %s only.\n", kind)
 	}
-	fmt.Fprintf(&b, "scheme := paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}\n", parts.Canonical, parts.Encoding)
+	fmt.Fprintf(&b, "scheme := paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}\n",
+		parts.Canonical, parts.Encoding)
 	return b.String()
 }

@@ -42,7 +42,7 @@ func kindFlag(usage string) cli.Flag {
 	return cli.NewFlag("kind", cli.Choice, "KIND", usage).Among("request", "notification")
 }
 
-// kindOf returns the value of -kind. Without one, a body with an event is a notification.
+// kindOf returns the value of -kind. Without the flag, a body with an event is a notification.
 func kindOf(c *cli.Call, body []byte) paymentsvc.MessageKind {
 	if kind := c.Text("kind"); kind == "notification" || kind == "" && summaryOf(body).Event != "" {
 		return paymentsvc.KindNotification

@@ -83,7 +83,7 @@ func isBasePath(text string) error {
 	return nil
 }
 
-// isPair accepts the name of a code, and a name of a message that may be empty.
+// isPair accepts the names of a code and of a message, with a comma between them. The second name may be empty.
 func isPair(text string) error {
 	if code, _, both := strings.Cut(text, ","); !both || code == "" {
 		return errors.New("want two names with a comma between them")

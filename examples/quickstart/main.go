@@ -1,5 +1,6 @@
 // Command quickstart shows a first integration: a payment, a lost response and its reconciliation, a payout, the
-// balance, a rejection, a notification and a forgery. It starts a fake of the service in this process, so it needs no server.
+// balance, a rejection, a notification and a forgery. It starts a fake of the service in this process, so it needs no
+// server.
 //
 //	go run ./examples/quickstart
 //
@@ -37,7 +38,7 @@ func main() {
 	flag.Int64Var(&set.client.ProjectID, "project", 0, "project `id`")
 	flag.StringVar(&set.secretFile, "secret-file", "", "`file` with the project secret key; a line end is ignored")
 	flag.StringVar(&set.scheme, "scheme", "", "`text` like hex(timestamp '.' body); see docs/signing.md")
-	flag.StringVar(&set.errorFields, "error-fields", "", "`names` of an error's code and message, like a,b or errors.0.a,errors.0.b")
+	flag.StringVar(&set.errorFields, "error-fields", "", "`names` of an error's code and message, like a,b")
 	flag.Parse()
 	if err := run(context.Background(), set, os.Stdout); err != nil {
 		printFailure(os.Stderr, "error", err)

@@ -508,7 +508,8 @@ func TestConnectionPrintsTheReasonOfAnError(t *testing.T) {
 func TestConnectionRemembersTheKindOfTheSamples(t *testing.T) {
 	rejecting := &service{before: func(int, string) (int, string) { return 401, `{"code":"signature"}` }}
 	for seenIn, want := range map[string]string{
-		"notifications": "requests may have another scheme, because this scheme was seen in notifications only; or the ids are wrong",
+		"notifications": "requests may have another scheme, because this scheme was seen in notifications only; " +
+			"or the ids are wrong",
 		"requests":      "the signature scheme or the key is wrong, or the ids are",
 		"":              "the signature scheme or the key is wrong, or the ids are",
 	} {

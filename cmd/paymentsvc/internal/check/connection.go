@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// Connection returns the facts about the connection, the clock and the result of one correct request. seenIn is the only
-// kind of messages that the scheme was found in, "requests" or "notifications", or "".
+// Connection returns the facts about the connection, the clock and the result of one correct request. seenIn is the
+// only kind of messages that the scheme was found in, "requests" or "notifications", or "".
 func Connection(x *Exchange, seenIn string) []Fact {
 	facts := []Fact{{Name: "address", Text: x.Request.URL.Host + " at " + x.Remote, Value: x.Remote, Observations: 1}}
 	add := func(name string, value any, format string, args ...any) {

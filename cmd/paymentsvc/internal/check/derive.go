@@ -119,7 +119,7 @@ func (d *Findings) codeOf(x *Exchange) string {
 }
 
 // notFound derives the code of an unknown payment. Package durable may start a payment again after it, so each
-// observation must have the same code, and every other problem a different one.
+// observation must have the same code, and every other problem another code.
 func (d *Findings) notFound() {
 	found, others, n := map[string]bool{}, map[string]bool{}, 0
 	for _, x := range d.failures {

@@ -123,7 +123,7 @@ type evidence struct {
 	code, prose, stable bool   // short texts; with spaces; equal for equal probes
 }
 
-// evidenceOf returns false for a field with different values in successes, or with one that cannot mean success.
+// evidenceOf reports false for a field with different values in successes, or with a value that cannot mean success.
 func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bool) {
 	e = evidence{code: true, stable: true}
 	for i, x := range successes {

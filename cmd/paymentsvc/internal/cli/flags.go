@@ -134,7 +134,7 @@ func sharedFlags() []Flag {
 	}
 }
 
-// validate returns an error for a text that is not a value of the flag.
+// validate returns an error for an invalid value.
 func (f Flag) validate(text string) error {
 	var err error
 	switch f.Kind {
@@ -251,7 +251,7 @@ func Between(least, most int64) func(string) error {
 	}
 }
 
-// Written accepts the name of a file or directory to write. "-" is not one.
+// Written rejects "-" as the name of a file or directory to write.
 func Written(text string) error {
 	if text == "-" {
 		return errors.New("want a name, because this is not written to standard output")

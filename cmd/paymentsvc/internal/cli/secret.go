@@ -33,9 +33,9 @@ func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
 }
 
 // ReadSecret reads a key from a file, or from standard input for "-". It removes a byte order mark and one line end,
-// with a note, and prints a note for a file that other users can open. It rejects UTF-16, a line of a settings file, quotes, and all keys that [paymentsvc.NewHMACSigner]
-// rejects. In errors its name is what. Errors do not contain the file's name, because a user may pass the key itself
-// by mistake.
+// with a note, and prints a note for a file that other users can open. It rejects UTF-16, a line of a settings file,
+// quotes, and all keys that [paymentsvc.NewHMACSigner] rejects. In errors its name is what. Errors do not contain the
+// file's name, because a user may pass the key itself by mistake.
 func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	data, err := c.ReadInput(what, path)
 	if err != nil {
@@ -118,7 +118,7 @@ func MaskAll(keys []Key, text string) string {
 }
 
 // SchemeText returns the text of -scheme or -scheme-file and its origin. It returns an error without a scheme, and
-// for two in one place. Otherwise the place with the higher precedence applies.
+// for two schemes in one place. Otherwise the place with the higher precedence applies.
 func (c *Call) SchemeText() (text, origin string, err error) {
 	scheme, file := c.Value("scheme"), c.Value("scheme-file")
 	switch {

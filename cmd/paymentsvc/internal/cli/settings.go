@@ -27,8 +27,8 @@ type settingsFile struct {
 	values    map[string]setting // by Flag.Key
 }
 
-// readSettings reads the settings file. A missing file is an error only for -config. An empty file such as /dev/null has
-// no settings.
+// readSettings reads the settings file. A missing file is an error only for -config. An empty file such as /dev/null
+// has no settings.
 func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	name := asked
 	if name == "" {
