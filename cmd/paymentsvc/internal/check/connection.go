@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // Connection returns the facts about the connection, the clock and the result of one correct request. seenIn is the
@@ -34,7 +33,7 @@ func Connection(x *Exchange, seenIn string) []Fact {
 		cause, next := diagnose(x, seenIn == "notifications")
 		add("failed", nil, "no balance")
 		for _, name := range fieldsOf(x) {
-			if value := valueAt(x.Body, name); !slices.Contains(documented(), name) && x.isReason(name, value) {
+			if value := valueAt(x.Body, name); !slices.Contains(documented(), name) && x.isShownCode(name, value) {
 				add("response", nil, "%s: %s", name, value)
 			}
 		}
@@ -52,22 +51,11 @@ func Connection(x *Exchange, seenIn string) []Fact {
 	return facts
 }
 
-// isReason reports whether a field of an error response is a code or a message that can be printed. A long word may be
-// the signature that the service expected.
-func (x *Exchange) isReason(name, value string) bool {
-	last := name[strings.LastIndexByte(name, '.')+1:]
-	isReason := codeName.MatchString(last) && x.isCode(value) ||
-		messageName.MatchString(last) && value != "" && len(value) <= 200 && x.shown(value) == value
-	return isReason && !strings.ContainsFunc(value, unicode.IsControl) &&
-		!slices.ContainsFunc(strings.FieldsFunc(value, notInWord), isDigest)
-}
-
-func isDigest(word string) bool {
-	return len(word) > 32 || len(word) > 16 && strings.ContainsAny(word, "0123456789+/=")
-}
-
-func notInWord(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("+/_=-", r)
+// isShownCode reports whether a field of an error response is a code for output. A long value may be the signature that
+// the service expected.
+func (x *Exchange) isShownCode(name, value string) bool {
+	isDigest := len(value) > 32 || len(value) > 16 && strings.ContainsAny(value, "0123456789")
+	return codeName.MatchString(name[strings.LastIndexByte(name, '.')+1:]) && x.isCode(value) && !isDigest
 }
 
 // diagnose returns the most likely cause of a failure and the next step. otherKind reports whether the scheme was found
