@@ -99,6 +99,12 @@ func TestCheckReportsTheConnection(t *testing.T) {
 		d.run(append([]string{"check", "-scheme", testScheme + ", seen in notifications"}, flags...)...))
 	assert.Contains(t, d.stdout.String(), "this scheme was seen in notifications only")
 
+	_, flags = serveMockFor(t, "-scheme", testScheme+", seen in requests")
+	assert.Equal(t, cli.ExitNo, d.run(append([]string{"check", "-save", "exchange"}, flags...)...))
+	response := must(os.ReadFile(filepath.Join(d.dir, "exchange", "0001.http.response")))
+	assert.Contains(t, string(response), "want hex(timestamp")
+	assert.NotContains(t, string(response), "seen in")
+
 	d.now = time.Unix(testNow, 0)
 	_, flags = serveMockFor(t, "-tolerance", "5m")
 	assert.Equal(t, cli.ExitNo, d.run(append([]string{"check"}, flags...)...))
