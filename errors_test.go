@@ -134,33 +134,20 @@ func TestErrorFieldsFindsCodeAndMessage(t *testing.T) {
 	}
 }
 
-func TestErrorRetryAfterReadsSecondsAndDates(t *testing.T) {
-	answered := func(header http.Header) *paymentsvc.Error {
-		c := newClient(t, "http://127.0.0.1", attempts(1),
-			answers(http.StatusTooManyRequests, header, ""))
-		_, err := c.InitPayout(t.Context(), payoutRequest())
-		var e *paymentsvc.Error
-		require.ErrorAs(t, err, &e)
-		return e
-	}
-	date := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, test := range []struct {
-		name   string
-		header http.Header
-		want   time.Duration
-	}{
-		{"seconds", http.Header{"Retry-After": {"3600"}}, time.Hour},
-		{"a date, by the service's clock", http.Header{
-			"Retry-After": {date.Add(time.Minute).Format(http.TimeFormat)}, "Date": {date.Format(http.TimeFormat)},
-		}, time.Minute},
-		{"no header", nil, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			wait, ok := answered(test.header).RetryAfter()
-			assert.Equal(t, test.want, wait)
-			assert.Equal(t, test.want > 0, ok)
-		})
-	}
+// internal/transport tests the forms of the header.
+func TestErrorRetryAfterReadsTheHeaderOfTheResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for value, want := range map[string]time.Duration{
+			"3600": time.Hour, "": 0, time.Now().Add(time.Minute).UTC().Format(http.TimeFormat): time.Minute,
+		} {
+			header := http.Header{"Retry-After": {value}}
+			c := newClient(t, "http://127.0.0.1", answers(http.StatusTooManyRequests, header, ""))
+			response, err := pay(t.Context(), c)
+			wait, ok := failed(t, response, err, paymentsvc.OutcomeUnknown).RetryAfter()
+			assert.Equal(t, want, wait)
+			assert.Equal(t, want > 0, ok)
+		}
+	})
 }
 
 func TestErrorClockSkewNeedsAValidDate(t *testing.T) {

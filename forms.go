@@ -12,7 +12,7 @@ import (
 // r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. Errors
 // are [*Error]; see [SafeToRetry] and [OutcomeOf]. InitForm retries only requests that were provably not sent.
 func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormResponse, error) {
-	e := endpoint{path: "init_form", proof: "redirect_url"}
+	e := endpoint{path: "init_form", proofs: []string{"redirect_url"}}
 	body, err := r.body(c.ids())
 	if err != nil {
 		return nil, notSent(e.path, err)

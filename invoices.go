@@ -12,7 +12,7 @@ import (
 // r.Amount and r.UserData are required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. Errors
 // are [*Error]; see [SafeToRetry] and [OutcomeOf]. InitInvoice retries only requests that were provably not sent.
 func (c *Client) InitInvoice(ctx context.Context, r PaymentRequest) (*InitInvoiceResponse, error) {
-	e := endpoint{path: "init_invoice"}
+	e := endpoint{path: "init_invoice", proofs: []string{"order_id", "invoice_url"}}
 	body, err := r.body(c.ids())
 	if err != nil {
 		return nil, notSent(e.path, err)

@@ -45,25 +45,21 @@ func TestNotificationAcceptsUnknownValuesAndFields(t *testing.T) {
 	require.Equal(t, hookBody, withMember("", ""), "the members are hookBody's")
 	for _, test := range []struct {
 		member, value string
-		known, final  bool
+		known         bool // of the event
 	}{
-		{"event", "payout.status_changed", true, true},
-		{"event", "refund.status_changed", true, true},
-		{"event", "chargeback.opened", false, true},
-		{"event", "Payment.Status_Changed", false, true},
-		{"status_description", "PENDING", true, false},
-		{"status_description", "FAILURE", true, true},
-		{"status_description", "HELD", false, false},
-		{"status_description", "Success", false, false},
-		{"user_data", "", true, true},
+		{"event", "payout.status_changed", true},
+		{"event", "refund.status_changed", true},
+		{"event", "chargeback.opened", false},
+		{"event", "Payment.Status_Changed", false},
+		{"status_description", "HELD", true},
+		{"user_data", "", true},
 	} {
 		n := parsed(t, withMember(test.member, strconv.Quote(test.value)))
 		read := map[string]string{
 			"event": string(n.Event), "status_description": string(n.StatusDescription), "user_data": n.UserData,
 		}
 		assert.Equal(t, test.value, read[test.member])
-		assert.Equal(t, test.known, n.Event.Known() && n.StatusDescription.Known(), test.value)
-		assert.Equal(t, test.final, n.StatusDescription.Final(), test.value)
+		assert.Equal(t, test.known, n.Event.Known(), test.value)
 	}
 	for _, body := range []string{
 		withMember("user_data", ""), withMember("user_data", "null"),
@@ -82,11 +78,8 @@ func notificationFaults() []notificationFault {
 	faults := []notificationFault{
 		{"not JSON", "event=payment", ""},
 		{"half an object", hookBody[:len(hookBody)/2], ""},
-		{"an array", "[" + hookBody + "]", ""},
 		{"null", "null", ""},
-		{"white space", " \n", ""},
 		{"a second object", hookBody + "\n" + hookBody, ""},
-		{"a zero byte behind", hookBody + "\x00", ""},
 		{"a byte order mark", "\ufeff" + hookBody, ""},
 		{"an object with nothing in it", "{}", "event"},
 		{"decimals in status", withMember("status", "2.5"), "status"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
@@ -28,9 +29,9 @@ const (
 	//
 	// A status proves no rejection, because proxies and gateways reply in the service's place, also after a payment. So
 	// without [Config].DecodeError a call is never rejected. With it, a complete response rejects a call if the decoder
-	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] and HTTP status 4xx except 408, 409,
-	// 425 and 499, or 2xx except 202. A 2xx response with an order_id (for a form: redirect_url) anywhere is never a
-	// rejection.
+	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] in one JSON object with HTTP status 4xx
+	// except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an order_id anywhere is never a rejection.
+	// For a form redirect_url counts instead of order_id, and for an invoice also invoice_url.
 	OutcomeRejected
 )
 
@@ -176,17 +177,31 @@ func (c *Client) rejects(e endpoint, result transport.Result, reported *ServiceE
 		return false // perhaps a proxy's response, or a response to one of several deliveries
 	}
 	success := result.Status/100 == 2
-	if success && jsonobject.Mentions(result.Body, cmp.Or(e.proof, "order_id")) {
+	if success && e.started(result.Body) {
 		return false // even with EffectNone, because an order may exist
 	}
 	switch reported.Effect {
 	case EffectNone:
 		return true
 	case EffectByStatus:
-		return success && result.Status != http.StatusAccepted || result.Status/100 == 4 && !aboutTime(result.Status)
+		// The service replies with JSON (section 1). A decoder may find an error in a page or in a part of a success.
+		return jsonobject.IsObject(result.Body) && rejecting(result.Status)
 	default:
 		return false
 	}
+}
+
+// started reports whether body has a field that proves a start.
+func (e endpoint) started(body []byte) bool {
+	if e.proofs == nil {
+		return jsonobject.Mentions(body, "order_id")
+	}
+	return slices.ContainsFunc(e.proofs, func(name string) bool { return jsonobject.Mentions(body, name) })
+}
+
+// rejecting reports whether a service may reject a request with this status.
+func rejecting(status int) bool {
+	return status/100 == 2 && status != http.StatusAccepted || status/100 == 4 && !aboutTime(status)
 }
 
 // aboutTime reports whether a 4xx concerns another request or the duration of this one. The service may have carried

@@ -62,8 +62,9 @@ func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 	return id, nil
 }
 
-// StatusPayment returns the state of a payment: POST status_payment, section 4.2. It reconciles a payment with
-// [OutcomeUnknown], and replaces a missed notification.
+// StatusPayment queries a payment: POST status_payment, section 4.2. It reconciles a payment with [OutcomeUnknown]. A
+// response with the payment's identifier proves that the service has the payment, but not that the payer has paid,
+// because the document specifies no status in the response. Only a notification reports the final state.
 //
 // Exactly one of r.OrderID and r.UserData is required; otherwise the error wraps [ErrInvalidRequest] and no request is
 // sent. The document's schema requires OrderID, but its text accepts UserData instead. StatusPayment is idempotent, so

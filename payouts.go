@@ -126,7 +126,8 @@ func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]
 	}, &r.Raw, &r.Malformed
 }
 
-// StatusPayout returns the state of a payout: POST status_payout, section 4.4.
+// StatusPayout queries a payout: POST status_payout, section 4.4. A response with its order_id proves that the service
+// has the payout, but not that it was paid, because the document specifies no status in the response.
 //
 // r.OrderID is required; otherwise the error wraps [ErrInvalidRequest] and no request is sent. StatusPayout is
 // idempotent, so the client retries transient failures. Errors are [*Error].

@@ -21,11 +21,7 @@ func TestNewUserDataReturnsRandomUUIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		userData := paymentsvc.NewUserData()
-		id, err := uuid.Parse(userData)
-		require.NoError(t, err)
-		require.Equal(t, uuid.Version(4), id.Version())
-		require.Equal(t, uuid.RFC4122, id.Variant())
-		require.Equal(t, id.String(), userData, "in the canonical form")
+		require.Equal(t, uuid.Version(4), uuid.MustParse(userData).Version())
 		require.False(t, seen[userData], "duplicate")
 		seen[userData] = true
 	}

@@ -37,17 +37,10 @@ func TestNewWebhookNamesInvalidField(t *testing.T) {
 		change      func(*paymentsvc.WebhookConfig)
 	}{
 		{"no Canonical", "Scheme.Canonical", func(c *paymentsvc.WebhookConfig) { c.Scheme.Canonical = nil }},
-		{"no Encoding", "Scheme.Encoding", func(c *paymentsvc.WebhookConfig) { c.Scheme.Encoding = nil }},
-		{"an Encoding that is a nil pointer", "Scheme.Encoding", func(c *paymentsvc.WebhookConfig) {
-			c.Scheme.Encoding = (*base64.Encoding)(nil)
-		}},
 		{"nil Secrets", "Secrets", func(c *paymentsvc.WebhookConfig) { c.Secrets = nil }},
 		{"an empty secret", "Secret", func(c *paymentsvc.WebhookConfig) { c.Secrets = []paymentsvc.Secret{""} }},
 		{"an empty secret behind a good one", "Secrets[1]", func(c *paymentsvc.WebhookConfig) {
 			c.Secrets = []paymentsvc.Secret{testSecret, ""}
-		}},
-		{"the placeholder of a secret", "Secrets[0]", func(c *paymentsvc.WebhookConfig) {
-			c.Secrets = []paymentsvc.Secret{paymentsvc.Secret(fmt.Sprint(testSecret)), hookOther}
 		}},
 		{"no Tolerance", "Tolerance", func(c *paymentsvc.WebhookConfig) { c.Tolerance = 0 }},
 		{"a Tolerance of a second and a half", "Tolerance", func(c *paymentsvc.WebhookConfig) {
@@ -217,47 +210,29 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 	isOnly(t, newHook(t).Verify(nil, []byte(hookBody)), paymentsvc.ErrMissingHeader)
 }
 
+// internal/timestamp tests every form of a timestamp.
 func TestWebhookRejectsTimestampsOtherThanUnixSeconds(t *testing.T) {
-	for name, timestamp := range map[string]string{
-		"empty":                          "",
-		"zero":                           "0",
-		"leading zeros":                  "007",
-		"a plus":                         "+5",
-		"a minus":                        "-1",
-		"minus zero":                     "-0",
-		"an exponent":                    "1e9",
-		"a space before":                 " 1",
-		"a space behind":                 "1 ",
-		"a line end":                     "1700000000\n",
-		"a fraction":                     "1700000000.5",
-		"more than 64 bits":              "18446744073709551616",
-		"19 digits":                      "1700000000000000000",
-		"milliseconds":                   "1700000000000",
-		"the first second of year 10000": "253402300800",
-		"Arabic-Indic digits":            "١٧٠٠٠٠٠٠٠٠",
-		"full-width digits":              "１７００００００００",
+	for timestamp, reason := range map[string]string{
+		"":              "empty",
+		"+5":            "not digits, want Unix time in seconds",
+		"1700000000\n":  "not digits, want Unix time in seconds",
+		"-0":            "not digits, want Unix time in seconds",
+		"1e9":           "not digits, want Unix time in seconds",
+		"１７００００００００":    "not digits, want Unix time in seconds",
+		"007":           "leading zeros, want Unix time in seconds",
+		"1795908604000": "in milliseconds, want Unix time in seconds",
+		"253402300800":  "too large for Unix time in seconds",
 	} {
-		t.Run(name, func(t *testing.T) {
-			header := hookHeader(timestamp, hookBody) // correctly signed, so only the timestamp is wrong
-			err := newHook(t, anyAge).Verify(header, []byte(hookBody))
-			isOnly(t, err, paymentsvc.ErrMalformedHeader)
-			assert.Contains(t, err.Error(), "timestamp")
-		})
+		// The signature is correct, so only the timestamp is wrong.
+		err := newHook(t, anyAge).Verify(hookHeader(timestamp, hookBody), []byte(hookBody))
+		isOnly(t, err, paymentsvc.ErrMalformedHeader)
+		require.EqualError(t, err, "paymentsvc: notification: malformed header: timestamp: "+reason, "%q", timestamp)
 	}
 	for _, timestamp := range []string{"1", "1699999999", "253402300799"} {
 		n, err := newHook(t, anyAge).Parse(hookHeader(timestamp, hookBody), []byte(hookBody))
 		require.NoError(t, err, timestamp)
 		assert.Equal(t, timestamp, strconv.FormatInt(n.Timestamp.Unix(), 10))
 	}
-}
-
-func TestWebhookIdentifiesTheTimestampsUnit(t *testing.T) {
-	err := newHook(t, anyAge).Verify(hookHeader("1795908604000", hookBody), []byte(hookBody))
-	require.EqualError(
-		t, err, "paymentsvc: notification: malformed header: timestamp: in milliseconds, want Unix time in seconds",
-	)
-	err = newHook(t).Verify(hookHeader("253402300799", hookBody), []byte(hookBody))
-	require.EqualError(t, err, "paymentsvc: notification: timestamp too new: more than 292 years ahead, tolerance 5m0s")
 }
 
 func TestWebhookToleranceIsExactToSecond(t *testing.T) {
@@ -303,6 +278,10 @@ func TestWebhookToleranceIsExactToSecond(t *testing.T) {
 			isOnly(t, err, test.want)
 		})
 	}
+	err := newHook(t).Verify(hookHeader("1700000301", hookBody), []byte(hookBody))
+	require.EqualError(t, err, "paymentsvc: notification: timestamp too new: 5m1s ahead, tolerance 5m0s")
+	err = newHook(t).Verify(hookHeader("1699999699", hookBody), []byte(hookBody))
+	require.EqualError(t, err, "paymentsvc: notification: timestamp too old: 5m1s, tolerance 5m0s")
 }
 
 func TestWebhookUsesCurrentTimeByDefault(t *testing.T) {
@@ -483,6 +462,18 @@ func TestWebhookCanonicalReceivesNotification(t *testing.T) {
 	_, err = webhook.ParseRequest(r)
 	require.NoError(t, err)
 	assert.Equal(t, "http://example.com/a", seen.URL.String())
+
+	r, err = http.NewRequest(http.MethodPost, "https://partner.example/a?b=c", strings.NewReader(hookBody))
+	require.NoError(t, err)
+	r.Header = header // no server has read this request
+	_, err = webhook.ParseRequest(r)
+	require.NoError(t, err)
+	assert.Equal(t, r.URL, seen.URL)
+	assert.NotSame(t, r.URL, seen.URL)
+	r.URL = nil
+	_, err = webhook.ParseRequest(r)
+	require.NoError(t, err)
+	assert.Nil(t, seen.URL)
 }
 
 func TestWebhookReturnsErrorOfCanonical(t *testing.T) {
@@ -570,30 +561,6 @@ func TestWebhookUsesRequestedAddressBehindRouters(t *testing.T) {
 			assert.Equal(t, 1, handled)
 		})
 	}
-	t.Run("a request that no server has read", func(t *testing.T) {
-		var seen *url.URL
-		webhook := newHook(t, withScheme(paymentsvc.Scheme{
-			Encoding: paymentsvc.Hex,
-			Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-				seen = m.URL
-				return hookScheme().Canonical(dst, m)
-			},
-		}))
-		r, err := http.NewRequest(
-			http.MethodPost, "https://partner.example/notifications?a=b", strings.NewReader(hookBody),
-		)
-		require.NoError(t, err)
-		r.Header = hookHeader(hookClockShown, hookBody)
-		_, err = webhook.ParseRequest(r)
-		require.NoError(t, err)
-		assert.Equal(t, "https://partner.example/notifications?a=b", seen.String())
-		assert.NotSame(t, r.URL, seen)
-
-		r.URL, r.Body = nil, io.NopCloser(strings.NewReader(hookBody))
-		_, err = webhook.ParseRequest(r)
-		require.NoError(t, err)
-		assert.Nil(t, seen)
-	})
 }
 
 func mustUnescape(t testing.TB, path string) string {
@@ -615,18 +582,6 @@ func post(t testing.TB, server *httptest.Server, path string, header http.Header
 	_, err = io.Copy(io.Discard, answer.Body)
 	require.NoError(t, err)
 	return answer.StatusCode
-}
-
-func TestWebhookNamesPartWithoutAddress(t *testing.T) {
-	webhook := newHook(t, withScheme(testScheme()))
-	header := hookHeader(hookClockShown, hookBody)
-	_, parseErr := webhook.Parse(header, []byte(hookBody))
-	for _, err := range []error{webhook.Verify(header, []byte(hookBody)), parseErr} {
-		isOnly(t, err, nil)
-		assert.Contains(t, err.Error(), "canonical string")
-		assert.Contains(t, err.Error(), "Path")
-		assert.Contains(t, err.Error(), "address")
-	}
 }
 
 // hookFault is a rejected delivery with its sentinel and Handler's status.

@@ -69,7 +69,7 @@ func (c *catalogue) addTargets() {
 	methods := c.plainPieces(common, ofMethod)
 	hosts := c.plainPieces(common, ofHost)
 	queries := c.plainPieces(common, ofQuery)
-	for _, gap := range separators(9) {
+	for _, gap := range moreSeparators {
 		target := func(members ...*piece) {
 			c.addSequence(piece{kind: ofAddress, shelf: targets, group: int(ofAddress)},
 				repeated(gap, len(members)), members...)

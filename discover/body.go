@@ -136,9 +136,9 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 			if i == maxNamesInFull {
 				break
 			}
-			around = append(around, c.with("with", name, of.text))
+			around = append(around, c.addedField("with", name, of.text))
 			if of.text == "timestamp" || of.text == "timestamp-ms" {
-				around = append(around, c.with("with-number", name, of.text))
+				around = append(around, c.addedField("with-number", name, of.text))
 			}
 		}
 	}

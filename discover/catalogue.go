@@ -92,6 +92,7 @@ type catalogue struct {
 	ctx     context.Context // of Find; its end stops the preparation
 	samples []*sample
 	secret  paymentsvc.Secret
+	hidden  []string   // see revealing
 	names   []string   // fields of the bodies
 	objects []string   // fields with an object
 	paths   [][]string // fields with a scalar value, the shortest paths first
@@ -100,6 +101,7 @@ type catalogue struct {
 	groups  map[string]int    // header, field and word groups by name
 	next    int
 	spent   int   // bytes of bodies read by this family of pieces
+	limit   int   // maximum of spent
 	cut     bool  // whether maxSpent ended a family
 	err     error // a piece without a text form, which is a mistake in the catalogue
 }
@@ -122,7 +124,7 @@ func newCatalogue(
 func emptyCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret) *catalogue {
 	c := &catalogue{
 		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
-		byText: map[string]*piece{},
+		byText: map[string]*piece{}, limit: maxSpent, hidden: revealing(secret),
 	}
 	c.readFields()
 	return c
@@ -159,7 +161,7 @@ func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	return made
 }
 
-// maxSpent limits the bytes that each family of pieces reads of large bodies, to about a second.
+// maxSpent limits the bytes that each family of pieces of [Find] reads of large bodies, to about a second.
 const maxSpent = 24 << 20
 
 // read returns a piece with its texts, or nil if every sample lacks it.
@@ -176,7 +178,7 @@ func (c *catalogue) read(p piece) *piece {
 		}
 		p.part = scheme.Canonical
 	}
-	if p.kind.ofBody() && c.spent > maxSpent && c.large() {
+	if p.kind.ofBody() && c.spent > c.limit && c.large() {
 		c.cut = true
 		return nil
 	}
@@ -197,9 +199,9 @@ func (c *catalogue) read(p piece) *piece {
 	return &p
 }
 
-// showsSecret reports whether a text contains the secret. A secret of a few letters can be in a text by chance.
+// showsSecret reports whether a text reveals the secret.
 func (c *catalogue) showsSecret(text string) bool {
-	return len(c.secret) >= 8 && strings.Contains(text, string(c.secret))
+	return slices.ContainsFunc(c.hidden, func(hidden string) bool { return strings.Contains(text, hidden) })
 }
 
 // group returns the group of a header, field or word.

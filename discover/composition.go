@@ -3,12 +3,10 @@ package discover
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -20,46 +18,23 @@ type composition struct {
 	wrap        *frame // nil for the unchanged text
 }
 
-// separators returns the most common separators.
-func separators(many int) []string {
-	all := []string{
-		"", "\n", ".", "|", ":", "&",
-		";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
-		"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ",
-		"\n\n", "^", "!", "//", "&&", "__", "{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;",
-		",,", "..",
-		"$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>", " - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v",
-		"\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-",
-		"<|>", "+|+", "#|#", "%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
-	}
-	return all[:min(many, len(all))]
+// allSeparators are the possible separators, the most common first.
+var allSeparators = []string{
+	"", "\n", ".", "|", ":", "&",
+	";", ",", " ", "-", "_", "/", "\r\n", "+", "#", "\t",
+	"~", "*", "::", "||", "{np}", "\x00", "=", "@", "?", `\n`, "%", "$", "--", "---", ", ", "; ", ": ", " | ",
+	"\n\n", "^", "!", "//", "&&", "__", "{up}", "|||", ":::", "...", "##", "~~", "**", "++", "==", "@@", ";;",
+	",,", "..",
+	"$$", "%%", "^^", "!!", "??", "<", ">", "<>", "->", "=>", " - ", " . ", " : ", " & ", " + ", "\\", "\r", "\v",
+	"\x01", "\x1f", "\x1e", "\u00a7", "\u00b6", "[", "]", "(", ")", "{", "}", "\"", "'", "`", ":|:", "|:|", "-|-",
+	"<|>", "+|+", "#|#", "%20", "%0A", "&amp;", `\t`, `\r\n`, "0", "1", "x",
 }
 
-const (
-	fewSeparators   = 6
-	mixedSeparators = 9
-	someSeparators  = 16
-	allSeparators   = math.MaxInt
+var (
+	fewSeparators  = allSeparators[:6:6]
+	moreSeparators = allSeparators[:9:9]
+	someSeparators = allSeparators[:16:16]
 )
-
-// wrappings returns the frames around a whole text.
-func wrappings() []*frame {
-	inCase := func(name string, part func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) *frame {
-		return &frame{text: name + "(%s)", desc: "%s, all in " + name + " case", part: part, loses: losesCase}
-	}
-	inDigest := func(name, encoding, desc string) *frame {
-		f := digestOf(name, encoding)
-		f.desc = desc
-		return &f
-	}
-	return []*frame{
-		inCase("lower", canonical.Lower), // Apache CloudStack signs the query in lower case
-		inCase("upper", canonical.Upper),
-		inDigest("sha256", "hex", "SHA-256 in hexadecimal of %s"), // Alibaba Cloud and other clouds
-		inDigest("sha256", "", "bytes of the SHA-256 of %s"),      // Bit2Me and other exchanges
-		inDigest("sha512", "base64", "SHA-512 in base64 of %s"),
-	}
-}
 
 var errMissing = errors.New("discover: the sample has no such part")
 

@@ -77,7 +77,7 @@ func TestStageTriesWhatItCounts(t *testing.T) {
 		"the body at an end":   {max: 5, extras: 3, gaps: []string{"", "."}, bodyAtEnd: true},
 		"separate separators":  {max: 3, extras: 1, gaps: []string{"", ".", "::"}, mixed: true, ends: newline},
 		"all keys":             {max: 2, extras: 1, gaps: []string{"."}, keyRarity: rare},
-		"wrapped":              {max: 2, extras: 1, gaps: []string{"."}, wrap: wrappings()[0]},
+		"wrapped":              {max: 2, extras: 1, gaps: []string{"."}, wrap: wrappings[0]},
 		"more than its groups": {max: 9, extras: 9, gaps: []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestStageTriesWhatItCounts(t *testing.T) {
 // The limits count blocks of SHA-256, because a composition with a long body takes as long as hundreds of short ones.
 func TestStageLimitsTheBlocksOfLongTexts(t *testing.T) {
 	st := func(body string) *stage {
-		return stageOf(plan{max: 2, gaps: separators(allSeparators)}, groupOf(ofTimestamp, "T"), groupOf(ofBody, body))
+		return stageOf(plan{max: 2, gaps: allSeparators}, groupOf(ofTimestamp, "T"), groupOf(ofBody, body))
 	}
 	short, long := st("B"), st(strings.Repeat("B", 64<<10))
 	short.fit(1000)
@@ -220,7 +220,7 @@ func TestStageHitsEachOfItsCompositions(t *testing.T) {
 func TestStageFitCutsOrEmptiesWhatIsTooLarge(t *testing.T) {
 	st := func() *stage {
 		groups := slices.Repeat([]stageGroup{groupOf(ofField, "a", "b")}, 10)
-		return stageOf(plan{min: 2, max: 4, extras: 4, gaps: separators(allSeparators)}, groups...)
+		return stageOf(plan{min: 2, max: 4, extras: 4, gaps: allSeparators}, groups...)
 	}
 	cut := st()
 	cut.fit(1e6)
@@ -237,7 +237,7 @@ func TestStageFitCutsOrEmptiesWhatIsTooLarge(t *testing.T) {
 
 func TestSeparatorsAreDifferent(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range separators(allSeparators) {
+	for _, s := range allSeparators {
 		require.False(t, seen[s], "%q", s)
 		seen[s] = true
 	}
@@ -339,6 +339,10 @@ func FindKnowing(ctx context.Context, samples []Sample, o Options, signed ...str
 	if err != nil {
 		return Result{}, err
 	}
+	return f.findKnowing(ctx, signed...)
+}
+
+func (f *finder) findKnowing(ctx context.Context, signed ...string) (Result, error) {
 	for _, stages := range f.stages {
 		for _, st := range stages {
 			for i := range st.groups {

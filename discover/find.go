@@ -190,6 +190,19 @@ func (f *finder) cheapFirst(sample int) []*stage {
 	return list
 }
 
+// order returns the samples in the order of the search. The shortest body comes first, because it takes the fewest
+// hashes.
+func (c *catalogue) order() []int {
+	order := make([]int, len(c.samples))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(len(c.samples[a].message.Body), len(c.samples[b].message.Body))
+	})
+	return order
+}
+
 // run searches one sample.
 func (f *finder) run(ctx context.Context, sample int) *hit {
 	f.search.reset(f.samples[sample].sums())

@@ -236,10 +236,10 @@ func TestFindCorrectsTheFirstSampleByTheOthers(t *testing.T) {
 				"", canonical.Timestamp, canonical.Literal(gaps[0]), canonical.Method, canonical.Literal(gaps[1]),
 				canonical.BodySorted,
 			)
-			result, err := discover.Find(context.Background(), []discover.Sample{
+			result, err := findSigned([]discover.Sample{
 				signed(t, part, post(cardURL, "1700000000", `{"a":1,"b":2}`)),
 				signed(t, part, post(cardURL, "1700000001", `{"b":20,"a":10}`)),
-			}, discover.Options{Secret: secret})
+			}, discover.Options{Secret: secret}, "1700000000"+gaps[0]+"POST"+gaps[1]+`{"a":1,"b":2}`)
 			require.NoError(t, err)
 			require.Contains(t, result.Matches[0].Expr, "canonical.BodySorted")
 		})
@@ -691,7 +691,7 @@ func generated(t *testing.T) (program string, want []string) {
 		require.NoError(t, err)
 		text, err := tt.part(nil, &m)
 		require.NoError(t, err)
-		result, err := findSigned(discover.Sample{Message: m, Signature: signature}, discover.Options{
+		result, err := findSigned([]discover.Sample{{Message: m, Signature: signature}}, discover.Options{
 			Secret: hexSecret, MaxMatches: 12,
 		},
 			string(text), "1700000000|/v1/init_payment/card|"+string(m.Body)) // the latter is hashed in one of them
@@ -788,11 +788,11 @@ var long = flag.Bool(
 )
 
 // findSigned searches as Find does; unless -discover.long is set, it tries only what occurs in the signed texts.
-func findSigned(s discover.Sample, o discover.Options, signed ...string) (discover.Result, error) {
+func findSigned(samples []discover.Sample, o discover.Options, signed ...string) (discover.Result, error) {
 	if *long {
-		return discover.Find(context.Background(), []discover.Sample{s}, o)
+		return discover.Find(context.Background(), samples, o)
 	}
-	return discover.FindKnowing(context.Background(), []discover.Sample{s}, o, signed...)
+	return discover.FindKnowing(context.Background(), samples, o, signed...)
 }
 
 // A notification is what a partner has first: its header, its body, and the secret that it is signed with. The

@@ -1,13 +1,11 @@
 package discover
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
@@ -123,22 +121,23 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 	}
 }
 
-// values is a combination of constants, omissions and numbers in one program.
+// values is a treatment of null, booleans, empty texts and numbers, as one program writes them.
 type values struct {
 	constants canonical.Constants
-	omit      string
+	omit      string               // "empty", "null" or ""
 	numbers   canonical.NumberForm // the last form to try
 }
 
 var valuesTogether = []values{
-	{0, "", canonical.NumbersPadded}, {0, "empty", canonical.NumbersPython}, {0, "null", canonical.NumbersShort},
-	{canonical.ConstantsPHP, "", canonical.NumbersShort}, {canonical.ConstantsPHP, "empty", canonical.NumbersShort},
-	{
-		canonical.ConstantsDigits, "null", canonical.NumbersShort,
-	}, {canonical.ConstantsDigits, "", canonical.NumbersShort},
-	{
-		canonical.ConstantsPython, "", canonical.NumbersPython,
-	}, {canonical.ConstantsNoNull, "", canonical.NumbersShort},
+	{0, "", canonical.NumbersPadded},
+	{0, "empty", canonical.NumbersPython},
+	{0, "null", canonical.NumbersShort},
+	{canonical.ConstantsPHP, "", canonical.NumbersShort},
+	{canonical.ConstantsPHP, "empty", canonical.NumbersShort},
+	{canonical.ConstantsDigits, "null", canonical.NumbersShort},
+	{canonical.ConstantsDigits, "", canonical.NumbersShort},
+	{canonical.ConstantsPython, "", canonical.NumbersPython},
+	{canonical.ConstantsNoNull, "", canonical.NumbersShort},
 }
 
 // listPiece describes a list. Each option beyond the common ones costs more.
@@ -219,7 +218,7 @@ func (c *catalogue) addListsWith(base canonical.FieldList) {
 			if i >= maxNamesInFull && (!usual || c.large()) {
 				break
 			}
-			around := c.with("with", name, of.text)
+			around := c.addedField("with", name, of.text)
 			plain := c.addOther(c.listPiece(base, around, rare), nil)
 			if i < maxNamesInFull {
 				c.addNestedWith(base, around, plain)
@@ -239,7 +238,7 @@ func (c *catalogue) addListsWith(base canonical.FieldList) {
 	escaped.Escaping = canonical.EscapingForm
 	for _, caller := range c.callers() {
 		for _, name := range callerNames {
-			alone := c.with("with", name, caller)
+			alone := c.addedField("with", name, caller)
 			for _, f := range append([]frame{alone}, c.stampsAround(alone)...) {
 				plain := c.addOther(c.listPiece(base, f, rare), nil)
 				c.addOther(c.listPiece(omitted, f, rare), plain)
@@ -254,10 +253,10 @@ func (c *catalogue) addListsWith(base canonical.FieldList) {
 // stampsAround returns the frames that add the timestamp to a frame.
 func (c *catalogue) stampsAround(inner frame) (list []frame) {
 	for _, name := range []string{"timestamp", "ts", "nonce", "timeStamp", "time"} {
-		list = append(list, c.with("with", name, "timestamp").around(inner))
+		list = append(list, c.addedField("with", name, "timestamp").around(inner))
 	}
 	for _, name := range []string{"timestamp", "nonce"} {
-		list = append(list, c.with("with", name, "timestamp-ms").around(inner))
+		list = append(list, c.addedField("with", name, "timestamp-ms").around(inner))
 	}
 	return list
 }
@@ -321,79 +320,4 @@ var fieldsToAdd = []added{
 	{`date("2006-01-02T15:04:05")`, []string{"Timestamp"}},
 	{`date("2006-01-02T15:04:05Z")`, []string{"timestamp", "Timestamp"}},
 	{`date("2006-01-02 15:04:05")`, []string{"timestamp"}},
-}
-
-// frame surrounds a part, which replaces %s in its text.
-type frame struct {
-	text   string
-	part   func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
-	inside string // field with the only signed object
-	desc   string // of a frame around a whole text, with %s for this text
-	loses  string // see shape
-}
-
-func asIs() frame {
-	return frame{text: "%s", part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return p }}
-}
-
-func within(name string) frame {
-	return frame{
-		text: fmt.Sprintf("within(%q, %%s)", name), inside: name,
-		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.Within(name, p) },
-	}
-}
-
-// around returns the frame with another frame inside it.
-func (f frame) around(inner frame) frame {
-	return frame{
-		text: fmt.Sprintf(f.text, inner.text),
-		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return f.part(inner.part(p)) },
-	}
-}
-
-// digestOf returns the frame of a digest in an encoding. The encoding "" is the bytes of the digest.
-func digestOf(name, encoding string) frame {
-	digest := map[string]func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc{
-		"md5": canonical.MD5, "sha1": canonical.SHA1, "sha256": canonical.SHA256, "sha512": canonical.SHA512,
-	}[name]
-	in := map[string]paymentsvc.Encoding{
-		"": canonical.Raw, "hex": paymentsvc.Hex, "HEX": paymentsvc.HexUpper, "base64": base64.StdEncoding,
-	}[encoding]
-	text := name + "(%s)"
-	if encoding != "" {
-		text = encoding + "(" + text + ")"
-	}
-	return frame{text: text, part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }}
-}
-
-// with returns the frame that adds a field, by with or with-number.
-func (c *catalogue) with(function, name, value string) frame {
-	scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", value, canonical.SecretText, false), c.secret)
-	if err != nil {
-		c.err = err
-	}
-	add := canonical.With
-	if function == "with-number" {
-		add = canonical.WithNumber
-	}
-	return frame{
-		text: fmt.Sprintf("%s(%q, %s, %%s)", function, name, value),
-		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return add(name, scheme.Canonical, p) },
-	}
-}
-
-// in returns the piece in a frame.
-func (p piece) in(around frame) piece {
-	p.around = around
-	if around.text == "%s" {
-		return p
-	}
-	p.text, p.part = fmt.Sprintf(around.text, p.text), around.part(p.part)
-	p.cost += 6 // more than the secret or the timestamp beside it
-	if around.inside != "" {
-		p.cost -= 3
-	}
-	p.desc += " (" + strings.TrimSuffix(around.text, ", %s)") + ")"
-	p.hasTimestamp = strings.Contains(around.text, "timestamp")
-	return p
 }

@@ -37,6 +37,9 @@ func (c *catalogue) addFixed(k kind, text, need string) {
 	})
 }
 
+// maxHeaders limits the headers of a message, because a client can send thousands.
+const maxHeaders = 64
+
 // addHeaders adds the headers that a Signer can see. net/http and proxies add the other headers later.
 func (c *catalogue) addHeaders() {
 	onTheWay := []string{
@@ -48,7 +51,7 @@ func (c *catalogue) addHeaders() {
 	for _, s := range c.samples {
 		for name := range s.message.Header {
 			switch {
-			case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name), slices.Contains(names, name),
+			case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name),
 				strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"),
 				strings.HasPrefix(name, "Sec-"):
 				continue
@@ -57,7 +60,8 @@ func (c *catalogue) addHeaders() {
 		}
 	}
 	slices.Sort(names)
-	for _, name := range names {
+	names = slices.Compact(names)
+	for _, name := range names[:min(len(names), maxHeaders)] {
 		rarity, identity, cost := common, name != "Content-Type", 2
 		if slices.Contains(usual, name) {
 			rarity, identity, cost = rare, false, 4

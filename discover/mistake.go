@@ -2,13 +2,20 @@ package discover
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
 // Explainer explains wrong signatures for a receiver that knows the scheme and the key. It is safe for concurrent use.
@@ -23,6 +30,9 @@ type Explainer struct {
 
 	mu   sync.Mutex
 	next time.Time // see maySearch
+
+	once sync.Once
+	keys []string // see hideKeys
 }
 
 // Mistake is the explanation of a wrong signature.
@@ -46,19 +56,23 @@ type Mistake struct {
 func (x *Explainer) Explain(m *paymentsvc.Message, signature string) Mistake {
 	expected, err := x.Scheme.Canonical(nil, m)
 	if err != nil {
-		return Mistake{Text: "the scheme makes no canonical string of this message: " + err.Error()}
+		return Mistake{Text: hideNumbers("the scheme makes no canonical string of this message: " + x.hideKeys(err.Error()))}
 	}
-	e := &explanation{Explainer: x, message: m, expected: expected, left: maxBytes, written: readings(signature)}
-	if len(e.written) == 0 {
-		return Mistake{Text: e.masked(notASignature(signature))}
+	written := x.readings(signature)
+	if len(written) == 0 {
+		return Mistake{Text: x.wanted(notASignature(signature))}
 	}
 	if !x.maySearch(time.Now()) {
 		return Mistake{Text: "too many wrong signatures in a short time, so the cause was not searched"}
 	}
+	e := newExplanation(x, m, expected, written)
 	if c := e.search(); c != nil {
 		return Mistake{Text: e.sentence(c), Canonical: c.signed, Message: c.message}
 	}
-	return Mistake{Text: e.masked(fmt.Sprintf(
+	if e.left < 0 {
+		return Mistake{Text: x.wanted("the cause was not found, because the message is too large for all of the search")}
+	}
+	return Mistake{Text: x.wanted(fmt.Sprintf(
 		"none of the usual mistakes makes this signature (the canonical string has %d bytes): "+
 			"the key is another one, the message was altered, or the scheme is another", len(expected),
 	))}
@@ -86,13 +100,13 @@ var simpleEncoding = regexp.MustCompile(`^(hex|HEX|base64[a-z-]*)\(`)
 func (e *explanation) sentence(c *cause) string {
 	text, words := c.text, ""
 	if c.piece != nil {
-		if text = c.in(e.Text); text == e.Text {
+		if text = c.in(e.scheme); text == e.scheme {
 			text, words = "", " "+c.piece.text+" in place of "+c.of
 		}
 	}
 	right := string(e.Scheme.Encoding.AppendEncode(nil, []byte(c.written.sum))) == c.written.bare
 	if text == "" && !right {
-		text = e.Text
+		text = e.scheme
 	}
 	switch {
 	case simpleEncoding.MatchString(text):
@@ -102,8 +116,11 @@ func (e *explanation) sentence(c *cause) string {
 	}
 	if text != "" {
 		words = " " + text + words
+		if c.key.words == "" {
+			words += e.keyForm
+		}
 	}
-	words += c.written.around
+	words = e.hideKeys(words + c.written.around)
 	if c.key.words != "" {
 		words += " with " + c.key.words
 	}
@@ -113,21 +130,60 @@ func (e *explanation) sentence(c *cause) string {
 	if e.Text == "" && !bytes.Equal(c.signed, e.expected) {
 		words += fmt.Sprintf(", want a canonical string of %d bytes", len(e.expected))
 	}
-	return e.masked("signed" + words)
+	return e.wanted("signed" + words)
 }
 
-// longNumber can be a card number.
-var longNumber = regexp.MustCompile(`[0-9]{8,}`)
+// wanted adds the expected scheme to a sentence without keys.
+func (x *Explainer) wanted(sentence string) string {
+	if x.Text != "" {
+		sentence += ", want " + x.hideKeys(x.Text)
+	}
+	return hideNumbers(sentence)
+}
 
-// masked adds the expected scheme, and hides the secret and long numbers.
-func (e *explanation) masked(sentence string) string {
-	if e.Text != "" {
-		sentence += ", want " + e.Text
+// hideKeys hides all keys in a text. A client can send them in its address, and in front of its signature. The
+// descriptions of keys stay, because the program chose them.
+func (x *Explainer) hideKeys(text string) string {
+	x.once.Do(func() { x.keys = revealing(append(slices.Collect(maps.Values(x.Others)), x.Secret)...) })
+	for _, key := range x.keys {
+		text = strings.ReplaceAll(text, key, "***")
 	}
-	if len(e.Secret) >= 8 { // a shorter secret can occur in every text
-		sentence = strings.ReplaceAll(sentence, string(e.Secret), "***")
-	}
-	return longNumber.ReplaceAllStringFunc(sentence, func(number string) string {
+	return text
+}
+
+// longNumber can be a card number. The second alternative includes the compact dates of a scheme.
+var longNumber = regexp.MustCompile(`[0-9](?:[ -]?[0-9]){12,}|[0-9]{8,}`)
+
+func hideNumbers(text string) string {
+	return longNumber.ReplaceAllStringFunc(text, func(number string) string {
+		if number == "20060102" || number == "20060102150405" { // the layout of a date
+			return number
+		}
 		return strings.Repeat("#", len(number))
 	})
+}
+
+// revealing returns the texts that reveal a secret, the longest first: the secret, its readings, and their encodings. A
+// text of a few letters can occur in every sentence, so it is left out.
+func revealing(secrets ...paymentsvc.Secret) (texts []string) {
+	add := func(text string) {
+		quoted := strconv.Quote(text)
+		texts = append(texts, text, quoted[1:len(quoted)-1])
+	}
+	for _, secret := range secrets {
+		add(hex.EncodeToString([]byte(secret)))
+		add(strings.ToUpper(hex.EncodeToString([]byte(secret))))
+		add(strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="))
+		add(base64.RawURLEncoding.EncodeToString([]byte(secret)))
+		for form := canonical.SecretText; form.Name() != ""; form++ {
+			if key, err := form.Read(secret); err == nil {
+				add(string(key))
+			}
+		}
+	}
+	texts = slices.DeleteFunc(texts, func(text string) bool { return len(text) < 8 })
+	slices.SortFunc(texts, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	return slices.Compact(texts)
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,14 +22,47 @@ import (
 type explanation struct {
 	*Explainer
 	message   *paymentsvc.Message
+	scheme    string // the text form for this kind of message, without the form of the key
+	keyForm   string // this form, such as ", key hex", or ""
 	expected  []byte // the canonical string
 	written   []written
 	catalogue *catalogue
+	cost      int // of a canonical string, in hashed bytes
 	left      int // see maxBytes
 }
 
-// maxBytes limits the bytes of all texts, because a body can be large.
+// maxBytes limits the hashed bytes of a search, because a client can send a large body.
 const maxBytes = 24 << 20
+
+// Costs of other work, in hashed bytes.
+const (
+	costOfJSON  = 10 // for each byte of the body
+	costOfParse = 4 << 10
+)
+
+// formOfKey is the form of the key at the end of a text form.
+var formOfKey = regexp.MustCompile(`, key [^,]+`)
+
+func newExplanation(x *Explainer, m *paymentsvc.Message, expected []byte, written []written) *explanation {
+	e := &explanation{
+		Explainer: x, message: m, scheme: x.Text, expected: expected, written: written, left: maxBytes,
+		cost: len(expected) + len(m.Body),
+	}
+	if _, err := x.Scheme.Canonical(nil, &paymentsvc.Message{
+		Kind: m.Kind, Method: m.Method, URL: m.URL, Timestamp: m.Timestamp, Header: m.Header, Body: []byte("{"),
+	}); err != nil { // the scheme reads JSON
+		e.cost += costOfJSON * len(m.Body)
+	}
+	e.keyForm = formOfKey.FindString(x.Text[strings.LastIndexByte(x.Text, ')')+1:])
+	if both, ok := strings.CutPrefix(x.Text, "request "); ok {
+		request, notification, _ := strings.Cut(both, ", notification ")
+		if e.scheme = request; m.Kind == paymentsvc.KindNotification {
+			e.scheme = notification
+		}
+	}
+	e.scheme = strings.TrimSuffix(e.scheme, e.keyForm)
+	return e
+}
 
 // cause is a way to make the signature.
 type cause struct {
@@ -41,9 +75,10 @@ type cause struct {
 // search returns a cause, or nil. Likely causes come first.
 func (e *explanation) search() *cause {
 	own, keys := []namedKey{{"", e.Secret}}, e.otherKeys()
-	hmacs, others := macs()[:1], macs()[1:]
+	hmacs, others := macs[:1], macs[1:]
 	right := []candidate{{signed: e.expected, message: e.message}}
-	if found := cmp.Or(e.try(right, keys, hmacs), e.try(right, own, macs())); found != nil {
+	// The own key comes first, because HMAC reads several keys as the same key.
+	if found := cmp.Or(e.try(right, own, hmacs), e.try(right, keys, hmacs), e.try(right, own, others)); found != nil {
 		return found
 	}
 	e.fill()
@@ -96,6 +131,15 @@ func (e *explanation) spend(n int) bool {
 	return e.left >= 0
 }
 
+// sign returns the canonical string of a message, or false for an error and at the end of the budget.
+func (e *explanation) sign(part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, bool) {
+	if !e.spend(e.cost) {
+		return nil, false
+	}
+	text, err := part(nil, m)
+	return text, err == nil
+}
+
 // searched returns the composition found by the search of long compositions, or an empty list.
 func (e *explanation) searched() []candidate {
 	core := upTo(common, coreKinds()...)
@@ -106,23 +150,24 @@ func (e *explanation) searched() []candidate {
 			sums = append(sums, w.sum)
 		}
 	}
+	pieces := e.catalogue.present(0)
 	for _, p := range []plan{
-		{take: core, max: 4, gaps: separators(fewSeparators), ends: after | newline, limit: 60_000},
-		{take: core, max: 2, gaps: separators(allSeparators), ends: after, limit: 60_000},
-		{take: either(core, upTo(uncommon, ofAddress)), max: 3, gaps: separators(fewSeparators), limit: 60_000},
+		{take: core, max: 4, gaps: fewSeparators, ends: after | newline, limit: 60_000},
+		{take: core, max: 2, gaps: allSeparators, ends: after, limit: 60_000},
+		{take: either(core, upTo(uncommon, ofAddress)), max: 3, gaps: fewSeparators, limit: 60_000},
 		{
-			take: core, special: upTo(rare, coreKinds()...), maxSpecial: 1, max: 2, gaps: separators(fewSeparators),
+			take: core, special: upTo(rare, coreKinds()...), maxSpecial: 1, max: 2, gaps: fewSeparators,
 			limit: 80_000,
 		},
 		{
 			take: either(core, upTo(common, ofHeader, ofSecret)), min: 2, max: 4, extras: 1,
-			gaps: separators(fewSeparators), limit: 60_000,
+			gaps: fewSeparators, limit: 60_000,
 		},
 	} {
 		if len(sums) == 0 {
 			break
 		}
-		st := newStage(e.catalogue.stageGroups(0, p), keys, p)
+		st := newStage(stageGroups(pieces, p), keys, p)
 		st.fit(p.limit)
 		s := search{workers: 1, wanted: sums}
 		if s.run(context.Background(), st); s.found != nil {
@@ -179,8 +224,10 @@ type mac struct {
 	sum   func(h crypto.Hash, key, text []byte) []byte
 }
 
-// macs returns HMAC-SHA256 and the algorithms that clients use by mistake.
-func macs() (list []mac) {
+// macs are HMAC-SHA256 and the algorithms that clients use by mistake.
+var macs = newMACs()
+
+func newMACs() (list []mac) {
 	keyed := func(h crypto.Hash, key, text []byte) []byte {
 		mac := hmac.New(h.New, key)
 		_, _ = mac.Write(text)
@@ -195,7 +242,8 @@ func macs() (list []mac) {
 	for _, h := range []crypto.Hash{
 		crypto.SHA256, crypto.SHA1, crypto.SHA512, crypto.MD5, crypto.SHA384, crypto.SHA224, crypto.SHA512_256,
 	} {
-		list = append(list, mac{"HMAC-" + h.String(), h, keyed},
+		list = append(list,
+			mac{"HMAC-" + h.String(), h, keyed},
 			mac{
 				fmt.Sprintf("HMAC-%s with key and text exchanged", h), h,
 				func(h crypto.Hash, key, text []byte) []byte { return keyed(h, text, key) },
@@ -221,8 +269,16 @@ type written struct {
 	bare, around string
 }
 
-// readings returns the readings of a signature with the size of a digest.
-func readings(signature string) (list []written) {
+// maxSignature limits the length of a signature, because reading it takes longer than the verification. SHA-512 in
+// base64 of hexadecimal after a label has 212 bytes.
+const maxSignature = 512
+
+// readings returns the readings of a signature with the size of a digest. The reading in the encoding of the scheme
+// comes first, because other encodings can have the same text.
+func (x *Explainer) readings(signature string) (list []written) {
+	if len(signature) > maxSignature {
+		return nil
+	}
 	trimmed := strings.TrimSpace(signature)
 	unescaped, _ := url.QueryUnescape(trimmed) // "" has no reading
 	for _, form := range []struct{ text, around string }{
@@ -239,5 +295,16 @@ func readings(signature string) (list []written) {
 			break
 		}
 	}
+	const sample = "\xfa\xff" // has letters in hexadecimal, padding in base64, and characters of one alphabet
+	own := string(x.Scheme.Encoding.AppendEncode(nil, []byte(sample)))
+	slices.SortStableFunc(list, func(a, b written) int {
+		isOwn := func(w written) int {
+			if string(w.encoding.AppendEncode(nil, []byte(sample))) == own {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Compare(isOwn(a), isOwn(b))
+	})
 	return list
 }

@@ -10,6 +10,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,6 +96,15 @@ func TestExplainerExplains(t *testing.T) {
 			"label with a version", "1/SHA256/" + in64.EncodeToString(mac(crypto.SHA256, key, right)),
 			`prefixed("1/SHA256/", base64)(timestamp "." body)`,
 		},
+		{"brackets around the signature", "<" + with(right) + ">", "with brackets around the signature"},
+		{
+			"URL escapes in the signature", url.QueryEscape(in64.EncodeToString(mac(crypto.SHA256, key, right))),
+			`base64(timestamp "." body) with URL escapes in the signature`,
+		},
+		{
+			"spaces in the signature", strings.ReplaceAll(in64.EncodeToString(mac(crypto.SHA512, key, right)), "+", " "),
+			`base64(timestamp "." body) with spaces in place of plus signs by HMAC-SHA-512`,
+		},
 		{"quotes around the signature", `"` + with(right) + `"`, "with quotes around the signature"},
 		{"line end after the signature", with(right) + "\n", "with white space around the signature"},
 		{"upper case", strings.ToUpper(with(right)), `HEX(timestamp "." body)`},
@@ -176,6 +187,8 @@ func TestExplainerExplainsOtherSchemes(t *testing.T) {
 			`request HEX(timestamp body), notification HEX(body)`, `{"a":1}`, `{"a":1}`,
 			"[notification] in place of request",
 		},
+		{`HEX(timestamp method body)`, `{}`, `1700000000{}`, `HEX(timestamp [no method] body)`},
+		{`HEX(timestamp "." body)`, "a=1\n", `1700000000.a=1`, `HEX(timestamp "." [body without its line end])`},
 		{`HEX(timestamp "." body)`, packed(`{"a":1}`), `1700000000.{"a":1}`, `HEX(timestamp "." [decompressed body])`},
 		{
 			`HEX(timestamp "." body)`, `{"a":1}`, `1700000000.` + packed(`{"a":1}`),
@@ -262,30 +275,157 @@ func TestExplainerWithoutTheTextOfItsScheme(t *testing.T) {
 
 // A stranger chooses the length of a body.
 func TestExplainerReadsALargeBodyLessOften(t *testing.T) {
-	read := func(size int) (times int) {
-		x := explainer(t, `hex(timestamp "." body)`)
+	read := func(scheme string, size int) (times int, text string) {
+		x := explainer(t, scheme)
 		inner := x.Scheme.Canonical
 		x.Scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 			times++
 			return inner(dst, m)
 		}
 		m := post(cardURL, "1700000000", `{"a":"`+strings.Repeat("x", size)+`"}`)
-		require.Nil(t, x.Explain(&m, strings.Repeat("ab", 32)).Canonical)
-		return times
+		got := x.Explain(&m, strings.Repeat("ab", 32))
+		require.Nil(t, got.Canonical)
+		return times, got.Text
 	}
-	assert.Greater(t, read(10), 1000)
-	assert.Less(t, read(1<<20), 30)
+	for scheme, most := range map[string]int{
+		`hex(timestamp "." body)`: 30, `hex(timestamp "." hex(sha256(body)))`: 30,
+		`hex(timestamp "." hex(sha256(fields('|'))))`: 10, // each reads JSON
+	} {
+		times, text := read(scheme, 10)
+		assert.Greater(t, times, 1000, scheme)
+		assert.Contains(t, text, "none of the usual mistakes")
+		times, text = read(scheme, 1<<20)
+		assert.Less(t, times, most, scheme)
+		assert.Contains(t, text, "the message is too large for all of the search")
+	}
+}
+
+// Allocated bytes stand for work, because each text takes memory.
+func TestExplainerBoundsItsWorkOnLargeMessages(t *testing.T) {
+	const scheme = `hex(timestamp "." path "." body)`
+	wrong := strings.Repeat("ab", 32)
+	small := post(cardURL, "1700000000", "{}")
+	large := post(cardURL, "1700000000", `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
+	address := post(cardURL+strings.Repeat("/a", 1<<19), "1700000000", "{}")
+	headers := post(cardURL, "1700000000", "{}")
+	for i := range 20_000 {
+		headers.Header[fmt.Sprintf("X-H%d", i)] = []string{"1"}
+	}
+	for name, test := range map[string]struct {
+		message   paymentsvc.Message
+		signature string
+		most      uint64
+	}{
+		"body": {large, wrong, 60 << 20}, "address": {address, wrong, 60 << 20},
+		"headers": {headers, wrong, 20 << 20}, "signature": {small, strings.Repeat("ab:", 1<<18), 4 << 20},
+		"signature of an unknown length": {small, strings.Repeat("ab", 1<<18), 4 << 20},
+	} {
+		x := explainer(t, scheme)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		require.Nil(t, x.Explain(&test.message, test.signature).Canonical)
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, test.most, name)
+	}
+}
+
+// Each of these signatures has another plausible cause, and the text must have the real one.
+func TestExplainerNamesTheRealDifference(t *testing.T) {
+	const long paymentsvc.Secret = "a secret of more than 64 bytes, because HMAC reads it as the SHA-256 of its bytes"
+	hex64 := paymentsvc.Secret(base64.StdEncoding.EncodeToString([]byte("decoded key")))
+	for _, test := range []struct {
+		secret                     paymentsvc.Secret
+		scheme, body, signed, want string
+		encoding                   paymentsvc.Encoding
+	}{
+		{long, `hex(timestamp body)`, "{}", "1700000000{}", `base64(timestamp body)`, base64.StdEncoding},
+		{secret, `base64url(timestamp "." body)`, "{13}", "{13}", `base64url(body)`, base64.URLEncoding},
+		{
+			secret, `hex("the body is" body)`, `{"b":1,"a":2}`, `the body is{"a":2,"b":1}`,
+			`hex("the body is" body-sorted)`, paymentsvc.Hex,
+		},
+		{
+			secret, `hex("the body " body)`, `{"b":1,"a":2}`, `the body {"a":2,"b":1}`, `hex("the body " body-sorted)`,
+			paymentsvc.Hex,
+		},
+		{
+			secret, `hex(body "|" body)`, `{"b":1,"a":2}`, `{"a":2,"b":1}|{"a":2,"b":1}`, `hex(body-sorted "|" body-sorted)`,
+			paymentsvc.Hex,
+		},
+		{
+			secret, `request hex(timestamp "." body), notification hex(body)`, `{"b":1,"a":2}`, `1700000000.{"a":2,"b":1}`,
+			`hex(timestamp "." body-sorted)`, paymentsvc.Hex,
+		},
+		{hex64, `hex(timestamp "." body), key base64`, "{}", "{}", `hex(body), key base64`, paymentsvc.Hex},
+		{
+			hex64, `request hex(timestamp "." body), notification hex(body), key base64`, "{}", "1700000000:{}",
+			`hex(timestamp ":" body), key base64`, paymentsvc.Hex,
+		},
+	} {
+		scheme, key, err := canonical.ParseSchemeWith(test.scheme, test.secret)
+		require.NoError(t, err)
+		m := post(cardURL, "1700000000", test.body)
+		signature, err := paymentsvc.Scheme{
+			Canonical: canonical.Literal(test.signed), Encoding: test.encoding,
+		}.Signature(key, &m)
+		require.NoError(t, err)
+		require.NotContains(t, signature, "-", "the alphabets of base64 differ")
+		require.NotContains(t, signature, "_", "the alphabets of base64 differ")
+		got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: test.scheme}).Explain(&m, signature)
+		assert.Equal(t, "signed "+test.want+", want "+test.scheme, got.Text)
+	}
+}
+
+// A notification that was signed like a request, and an address whose decoded path is no path.
+func TestExplainerOfUnusualMessages(t *testing.T) {
+	m := received(cardURL, "1700000000", "{}")
+	x := explainer(t, `request hex(timestamp body), notification hex(body)`)
+	got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), "1700000000{}")))
+	assert.Contains(t, got.Text, "signed [request] in place of notification, want ")
+	m = post("https://pay.example.com/100%25", "1700000000", "{}")
+	got = explainer(t, `hex(timestamp path body)`).
+		Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), "1700000000{}")))
+	assert.Contains(t, got.Text, "signed hex(timestamp body), want ")
+}
+
+func TestExplainerOfIncompleteMessages(t *testing.T) {
+	m := paymentsvc.Message{Body: []byte("{}")} // a Webhook of net/http has an address, but Webhook.Parse has not
+	got := explainer(t, `hex(body)`).Explain(&m, strings.Repeat("ab", 32))
+	assert.Contains(t, got.Text, "none of the usual mistakes")
+	x := explainer(t, `hex(body)`)
+	x.Text = "hex("
+	assert.Contains(t, x.Explain(&m, strings.Repeat("ab", 32)).Text, "none of the usual mistakes")
 }
 
 func TestExplainerOfADecodedKey(t *testing.T) {
 	const raw = "QUJDREVGR0hJSktMTU5PUA=="
-	const text = `hex(timestamp body), key base64`
+	const text = `hex(timestamp "." body), key base64`
 	scheme, key, err := canonical.ParseSchemeWith(text, raw)
 	require.NoError(t, err)
 	m := post(cardURL, "1700000000", `{}`)
-	got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: text}).
-		Explain(&m, hex.EncodeToString(mac(crypto.SHA256, raw, "1700000000{}")))
-	assert.Equal(t, "signed with the secret in base64, want "+text, got.Text)
+	for signed, want := range map[string]string{
+		"1700000000.{}": "signed with the secret in base64", "{}": "signed hex(body) with the secret in base64",
+	} {
+		got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: text}).
+			Explain(&m, hex.EncodeToString(mac(crypto.SHA256, raw, signed)))
+		assert.Equal(t, want+", want "+text, got.Text)
+	}
+}
+
+func TestExplainerOfAlteredKeys(t *testing.T) {
+	const text = `hex(timestamp "." body)`
+	for _, test := range []struct{ secret, key, want string }{
+		{`"a secret in quotes"`, "a secret in quotes", "the secret without quotes"},
+		{"a/secret?of=signs", "a%2Fsecret%3Fof%3Dsigns", "the secret with URL escapes"},
+		{"wide", "w\x00i\x00d\x00e\x00", "the secret in UTF-16"},
+		{strings.Repeat("0123456789abcdef", 3), strings.Repeat("0123456789abcdef", 2), "the first 32 bytes of the secret"},
+	} {
+		x := explainer(t, text)
+		x.Secret = paymentsvc.Secret(test.secret)
+		m := post(cardURL, "1700000000", `{}`)
+		got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, test.key, "1700000000.{}")))
+		assert.Equal(t, "signed with "+test.want+", want "+text, got.Text)
+	}
 }
 
 func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
@@ -309,12 +449,63 @@ func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 }
 
 func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
-	m := post("https://pay.example.com/4111111111111111/card", "1700000000", `{}`)
-	r := explainer(t, `hex(timestamp "`+string(secret)+`" path body)`)
-	signed := "1700000000" + string(secret) + "/card{}"
-	got := r.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), signed)))
-	assert.Equal(t, `signed hex(timestamp "***" path-below("/################") body), `+
-		`want hex(timestamp "***" path body)`, got.Text)
+	const own, other paymentsvc.Secret = "cHJvamVjdC1zZWNyZXQ=", `sk>>>???"key`
+	const labelled = `signed prefixed("***:", hex)(timestamp body), want hex(timestamp body)`
+	hexed := hex.EncodeToString([]byte(other))
+	for _, test := range []struct{ scheme, path, signed, label, want string }{
+		{
+			`hex(timestamp "project-secret" path body)`, "/4111111111111111/card", "1700000000project-secret/card{}", "",
+			`signed hex(timestamp "***" path-below("/################") body), want hex(timestamp "***" path body)`,
+		},
+		{
+			`hex(timestamp path body)`, "/4111-1111-1111-1111/card", "1700000000/card{}", "",
+			`signed hex(timestamp path-below("/###################") body), want hex(timestamp path body)`,
+		},
+		{
+			`hex(timestamp "." body)`, "/", "20231114221320.{}", "",
+			`signed hex(date("20060102150405") "." body), want hex(timestamp "." body)`,
+		},
+		{
+			`hex(timestamp "." body)`, "/", "20231114.{}", "",
+			`signed hex(date("20060102") "." body), want hex(timestamp "." body)`,
+		},
+		{`hex(timestamp body)`, "/", "1700000000{}", string(own) + ":", labelled},
+		{`hex(timestamp body)`, "/", "1700000000{}", string(other) + ":", labelled},
+		{`hex(timestamp body)`, "/", "1700000000{}", hexed + ":", labelled},
+		{`hex(timestamp body)`, "/", "1700000000{}", strings.ToUpper(hexed) + ":", labelled},
+		{
+			`hex(timestamp body)`, "/", "1700000000{}", base64.RawStdEncoding.EncodeToString([]byte(other)) + ":", labelled,
+		},
+		{
+			`hex(timestamp body)`, "/", "1700000000{}", base64.RawURLEncoding.EncodeToString([]byte(other)) + ":", labelled,
+		},
+	} {
+		scheme, _, err := canonical.ParseSchemeWith(test.scheme, own)
+		require.NoError(t, err)
+		x := &discover.Explainer{
+			Scheme: scheme, Text: test.scheme, Secret: "project-secret", // own in base64
+			Others: map[string]paymentsvc.Secret{"the secret of project 7": other},
+		}
+		m := post("https://pay.example.com"+test.path, "1700000000", `{}`)
+		got := x.Explain(&m, test.label+hex.EncodeToString(mac(crypto.SHA256, "project-secret", test.signed)))
+		assert.Equal(t, test.want, got.Text)
+	}
+}
+
+// Tests often have such secrets.
+func TestExplainerKeepsTheDescriptionOfAKey(t *testing.T) {
+	x := explainer(t, `hex(body)`)
+	x.Others = map[string]paymentsvc.Secret{"the secret of project 8": "secret of project 8"}
+	m := post(cardURL, "1700000000", `{}`)
+	got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, "secret of project 8", "{}")))
+	assert.Equal(t, "signed with the secret of project 8, want hex(body)", got.Text)
+}
+
+// The error of a canonical string can contain the names of fields.
+func TestExplainerHidesNumbersOfErrors(t *testing.T) {
+	m := post(cardURL, "1700000000", `{}`)
+	got := explainer(t, `hex(field("4111111111111111"))`).Explain(&m, "")
+	assert.Contains(t, got.Text, "################")
 }
 
 func TestExplainerBoundsItsSearches(t *testing.T) {

@@ -27,9 +27,15 @@ type candidate struct {
 	message *paymentsvc.Message
 }
 
-// fill makes the catalogue.
+// fill makes the catalogue. It leaves out a long address, because the address has many forms.
 func (e *explanation) fill() {
-	c := emptyCatalogue(context.Background(), []*sample{{message: *e.message}}, e.Secret)
+	m := *e.message
+	const longest = 4 << 10
+	if m.URL != nil && len(m.URL.Path)+len(m.URL.RawQuery) > longest {
+		m.URL = nil
+	}
+	c := emptyCatalogue(context.Background(), []*sample{{message: m}}, e.Secret)
+	c.limit = maxBytes / 4
 	e.catalogue = c
 	c.fill(c.addMessage, c.addAddress, c.addBody, c.addHeaders, c.addSecret, e.addForms, e.addAltered)
 }
@@ -39,10 +45,8 @@ const costOfForm = 10
 
 // addForms adds the forms of parts that clients sign by mistake.
 func (e *explanation) addForms() {
-	forms := otherForms()
-	for _, kind := range slices.Sorted(maps.Keys(forms)) {
-		for _, text := range forms[kind] {
-			const costOfJSON = 10
+	for _, kind := range slices.Sorted(maps.Keys(otherForms)) {
+		for _, text := range otherForms[kind] {
 			if kind != ofBody || e.spend(costOfJSON*len(e.message.Body)) && e.left > maxBytes/2 {
 				e.catalogue.add(piece{kind: kind, rarity: rare, cost: costOfForm, text: text})
 			}
@@ -50,8 +54,10 @@ func (e *explanation) addForms() {
 	}
 }
 
-// otherForms returns forms of parts in the text form of a scheme, the simplest first.
-func otherForms() map[kind][]string {
+// otherForms are forms of parts in the text form of a scheme, the simplest first.
+var otherForms = newOtherForms()
+
+func newOtherForms() map[kind][]string {
 	const most = 64
 	bodies := append(make([]string, 0, most),
 		`body "\n"`, `body "\r\n"`, `"\ufeff" body`, "body-compact", "body-sorted")
@@ -107,6 +113,15 @@ func (e *explanation) addAltered() {
 	add(ofMethod, "no method", "")
 	add(ofBody, "empty body", "")
 	add(ofBody, "body without its line end", strings.TrimRight(string(e.message.Body), "\r\n"))
+	e.addCompressed(add)
+}
+
+// addCompressed adds the decompressed and the compressed body.
+func (e *explanation) addCompressed(add func(kind kind, words, text string)) {
+	const costOfGzip = 20
+	if !e.spend(costOfGzip * len(e.message.Body)) {
+		return
+	}
 	const most = 1 << 20
 	if r, err := gzip.NewReader(bytes.NewReader(e.message.Body)); err == nil {
 		plain, _ := io.ReadAll(io.LimitReader(r, most)) // a part of a body has another signature
@@ -122,8 +137,8 @@ func (e *explanation) addAltered() {
 // milliseconds returns the times in milliseconds within the second of the timestamp.
 func (e *explanation) milliseconds() (list []*piece) {
 	for n := range 1000 {
-		part := canonical.Literal(fmt.Sprintf("%s%03d", e.message.Timestamp, n))
-		list = append(list, &piece{kind: ofTimestamp, text: "[timestamp with milliseconds]", part: part})
+		text := fmt.Sprintf("%s%03d", e.message.Timestamp, n)
+		list = append(list, &piece{kind: ofTimestamp, text: "[timestamp with milliseconds]", texts: []string{text}})
 	}
 	return list
 }
@@ -131,44 +146,56 @@ func (e *explanation) milliseconds() (list []*piece) {
 // altered returns the scheme's texts of messages with one of the pieces.
 func (e *explanation) altered(pieces ...*piece) (list []candidate) {
 	for _, p := range pieces {
-		text, err := p.part(nil, e.message)
-		if err != nil || !e.spend(len(e.expected)) {
+		m, of := e.with(p)
+		if m == nil {
 			continue
 		}
-		m := *e.message
-		var of string
-		switch p.kind {
-		case ofTimestamp:
-			of, m.Timestamp = "timestamp", string(text)
-		case ofMethod:
-			of, m.Method = "method", string(text)
-		case ofBody:
-			of, m.Body = "body", text
-		case ofAddress:
-			address := *m.URL // the part has read it
-			address.RawPath = string(text)
-			address.Path, err = url.PathUnescape(address.RawPath)
-			of, m.URL = "path", &address
-		case ofMark:
-			of, m.Kind = "request", paymentsvc.KindNotification
-			if e.message.Kind == m.Kind {
-				of, m.Kind = "notification", paymentsvc.KindRequest
-			}
-		default:
-			continue
-		}
-		signed, schemeErr := e.Scheme.Canonical(nil, &m)
-		if err == nil && schemeErr == nil {
-			list = append(list, candidate{piece: p, of: of, message: &m, signed: signed})
+		if signed, ok := e.sign(e.Scheme.Canonical, m); ok {
+			list = append(list, candidate{piece: p, of: of, message: m, signed: signed})
 		}
 	}
 	return list
 }
 
+// with returns the message with the piece in place of a part, and the name of the part. It returns nil for a piece that
+// replaces no part.
+func (e *explanation) with(p *piece) (altered *paymentsvc.Message, of string) {
+	m, text := *e.message, p.texts[0]
+	switch p.kind {
+	case ofTimestamp:
+		of, m.Timestamp = "timestamp", text
+	case ofMethod:
+		of, m.Method = "method", text
+	case ofBody:
+		of, m.Body = "body", []byte(text)
+	case ofAddress:
+		path, err := url.PathUnescape(text)
+		if m.URL == nil || err != nil {
+			return nil, ""
+		}
+		address := *m.URL
+		address.RawPath, address.Path = text, path
+		of, m.URL = "path", &address
+	case ofMark:
+		of, m.Kind = "request", paymentsvc.KindNotification
+		if e.message.Kind == m.Kind {
+			of, m.Kind = "notification", paymentsvc.KindRequest
+		}
+	default:
+		return nil, ""
+	}
+	return &m, of
+}
+
 // in returns the text form of a scheme with the piece in place of the part.
 func (c *candidate) in(scheme string) string {
-	part := regexp.MustCompile(`([( ])` + c.of + `([) ])`)
-	return part.ReplaceAllString(scheme, "${1}"+strings.ReplaceAll(c.piece.text, "$", "$$")+"${2}")
+	tokens := schemeTokens.FindAllString(scheme, -1)
+	for i, token := range tokens {
+		if token == c.of {
+			tokens[i] = c.piece.text
+		}
+	}
+	return strings.Join(tokens, "")
 }
 
 // edited returns the texts of schemes that differ from the text form in their separators, or in one part.
@@ -178,6 +205,9 @@ func (e *explanation) edited() (list []candidate) {
 		return nil
 	}
 	edit := func(parts ...string) {
+		if !e.spend(costOfParse) {
+			return
+		}
 		text := encoding + strings.Join(parts, " ") + ")"
 		scheme, _, err := canonical.ParseSchemeWith(text, e.Secret)
 		if err != nil {
@@ -186,13 +216,13 @@ func (e *explanation) edited() (list []candidate) {
 				return
 			}
 		}
-		if signed, err := scheme.Canonical(nil, e.message); err == nil && e.spend(len(signed)) {
+		if signed, ok := e.sign(scheme.Canonical, e.message); ok {
 			list = append(list, candidate{text: text, signed: signed})
 		}
 	}
 	unseparated := slices.DeleteFunc(slices.Clone(parts), isQuoted)
 	edit(unseparated...)
-	for _, other := range separators(allSeparators) {
+	for _, other := range allSeparators {
 		edit(strings.Join(unseparated, " "+strconv.Quote(other)+" "))
 	}
 	separator := `"\n"`
@@ -228,20 +258,18 @@ func (e *explanation) edited() (list []candidate) {
 
 func isQuoted(part string) bool { return strings.ContainsAny(part[:1], `"'`) }
 
-// schemeTokens are quoted texts, brackets, white space and the rest.
-var schemeTokens = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[()]|\s+|[^\s()"']+`)
+// schemeTokens are quoted texts, brackets, commas, white space and the rest.
+var schemeTokens = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[(),]|\s+|[^\s(),"']+`)
 
 // parts splits the text form of the scheme. It returns "" for an encoding with options.
 func (e *explanation) parts() (encoding string, parts []string) {
-	text, notification, _ := strings.Cut(strings.TrimPrefix(e.Text, "request "), ", notification ")
-	if notification != "" && e.message.Kind == paymentsvc.KindNotification {
-		text = notification
-	}
-	if encoding = simpleEncoding.FindString(text); encoding == "" {
+	encoding = simpleEncoding.FindString(e.scheme)
+	end := strings.LastIndexByte(e.scheme, ')')
+	if encoding == "" || end < 0 {
 		return "", nil
 	}
 	depth, part := 0, ""
-	for _, token := range schemeTokens.FindAllString(text[len(encoding):strings.LastIndexByte(text, ')')]+" ", -1) {
+	for _, token := range schemeTokens.FindAllString(e.scheme[len(encoding):end]+" ", -1) {
 		switch {
 		case token == "(":
 			depth++

@@ -26,10 +26,8 @@ type plan struct {
 	limit      float64
 }
 
-// plans returns the plans in the order of the search: simple and common compositions first.
-func plans() []plan {
-	return slices.Concat(simplePlans(), partPlans(), labelledPlans(), listPlans(), wrappedPlans(), longPlans())
-}
+// plans are in the order of the search: simple and common compositions first.
+var plans = slices.Concat(simplePlans(), partPlans(), labelledPlans(), listPlans(), wrappedPlans(), longPlans())
 
 const million = 1e6
 
@@ -41,54 +39,54 @@ func simplePlans() []plan {
 		{
 			// A body of many megabytes leaves no time for the other plans.
 			what: "timestamp, method, path and body in their simplest forms",
-			take: isSimplest, max: 4, gaps: separators(fewSeparators), ends: after, limit: 60 * million,
+			take: isSimplest, max: 4, gaps: fewSeparators, ends: after, limit: 60 * million,
 		},
 		{
 			what: "timestamp, method, address and body",
-			take: upTo(common, append(coreKinds(), ofNothing)...), max: 5, extras: 1, gaps: separators(someSeparators),
+			take: upTo(common, append(coreKinds(), ofNothing)...), max: 5, extras: 1, gaps: someSeparators,
 			ends: after, limit: million,
 		},
 		{
 			what: "all fields of the body",
-			take: onShelf(lists, rare), max: 1, gaps: separators(someSeparators), ends: after | around, keyRarity: rare,
+			take: onShelf(lists, rare), max: 1, gaps: someSeparators, ends: after | around, keyRarity: rare,
 			limit: million,
 		},
 		{
 			what: "timestamp, method, address and body, with up to two identifying parts",
-			take: isIdentified, min: 2, max: 5, extras: 2, gaps: separators(fewSeparators), ends: after,
+			take: isIdentified, min: 2, max: 5, extras: 2, gaps: fewSeparators, ends: after,
 			limit: 2 * million,
 		},
 		{
 			// Some services choose a separator for themselves, such as {up} of Unitpay and {np} of other shops.
 			what: "timestamp, method, address and body, with rare separators",
-			take: core, max: 4, gaps: separators(allSeparators), ends: after, limit: million,
+			take: core, max: 4, gaps: allSeparators, ends: after, limit: million,
 		},
 		{
 			what: "timestamp, method, address, body and one more common part",
-			take: upTo(common), max: 4, extras: 1, gaps: separators(fewSeparators), limit: million,
+			take: upTo(common), max: 4, extras: 1, gaps: fewSeparators, limit: million,
 		},
 		{
 			what: "single fields of the body and the timestamp, up to eight",
-			take: upTo(common, ofField, ofTimestamp), max: 8, extras: 8, gaps: separators(someSeparators), ends: after,
+			take: upTo(common, ofField, ofTimestamp), max: 8, extras: 8, gaps: someSeparators, ends: after,
 			limit: 2 * million,
 		},
 		{
 			what: "timestamp, method, address and body, one of them in a rare form",
-			take: core, special: rareCore, maxSpecial: 1, max: 4, gaps: separators(someSeparators), ends: after,
+			take: core, special: rareCore, maxSpecial: 1, max: 4, gaps: someSeparators, ends: after,
 			limit: 5 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with a part that appears twice",
-			take: twice, max: 4, extras: 2, gaps: separators(someSeparators), limit: million,
+			take: twice, max: 4, extras: 2, gaps: someSeparators, limit: million,
 		},
 		{
 			what: "timestamp, method, address and body in another form, with a part that appears twice",
 			take: twice, special: upTo(rare, ofBody), maxSpecial: 1, min: 3, max: 4, extras: 2,
-			gaps: separators(fewSeparators), limit: 2 * million,
+			gaps: fewSeparators, limit: 2 * million,
 		},
 		{
 			what: "timestamp, method, address and body, with a rare reading of the secret",
-			take: core, max: 4, gaps: separators(someSeparators), keyRarity: rare, limit: million,
+			take: core, max: 4, gaps: someSeparators, keyRarity: rare, limit: million,
 		},
 	}
 }
@@ -101,7 +99,7 @@ func partPlans() []plan {
 		{
 			what: "method and address next to each other, with timestamp, body and up to three more parts",
 			take: either(joined, upTo(common, ofHeader, ofQuery, ofNothing)), min: 2, max: 6, extras: 3,
-			gaps: separators(9), ends: after, limit: 20 * million,
+			gaps: moreSeparators, ends: after, limit: 20 * million,
 		},
 		{
 			what:    "method and address next to each other, timestamp as a date or in ms, or a digest of the body",
@@ -117,27 +115,27 @@ func partPlans() []plan {
 		},
 		{
 			what: "timestamp, method, address, body and one more part",
-			take: upTo(uncommon), max: 3, extras: 1, gaps: separators(someSeparators), ends: after, limit: 5 * million,
+			take: upTo(uncommon), max: 3, extras: 1, gaps: someSeparators, ends: after, limit: 5 * million,
 		},
 		{
 			what: "timestamp, method, address and body, in rare forms",
-			take: upTo(rare, append(coreKinds(), ofNothing)...), max: 3, extras: 1, gaps: separators(allSeparators),
+			take: upTo(rare, append(coreKinds(), ofNothing)...), max: 3, extras: 1, gaps: allSeparators,
 			ends: after | around | newline, keyRarity: uncommon, limit: 10 * million,
 		},
 		{
 			what: "single fields of the body and the timestamp",
-			take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6, gaps: separators(someSeparators),
+			take: upTo(uncommon, ofField, ofTimestamp), max: 6, extras: 6, gaps: someSeparators,
 			ends: after, limit: 2 * million,
 		},
 		{
 			what: "single fields of the body and the timestamp, with rare separators",
 			take: either(upTo(common, ofField), upTo(uncommon, ofTimestamp)), max: 4, extras: 4,
-			gaps: separators(allSeparators), ends: after, limit: 4 * million,
+			gaps: allSeparators, ends: after, limit: 4 * million,
 		},
 		{
 			what: "fields in the order of the body, with timestamp, secret and address",
 			take: upTo(common, ofField, ofTimestamp, ofAddress, ofMethod, ofSecret), max: 10, extras: 3,
-			gaps: separators(fewSeparators), ends: after, order: []kind{ofField}, limit: 5 * million,
+			gaps: fewSeparators, ends: after, order: []kind{ofField}, limit: 5 * million,
 		},
 	}
 }
@@ -207,30 +205,30 @@ func listPlans() []plan {
 		{
 			what:    "all fields of the body and one other part",
 			take:    either(upTo(common, ofTimestamp, ofMethod, ofAddress), upTo(uncommon, ofSecret), isIdentity),
-			special: onShelf(lists, rare), maxSpecial: 1, min: 2, max: 2, extras: 1, gaps: separators(fewSeparators),
+			special: onShelf(lists, rare), maxSpecial: 1, min: 2, max: 2, extras: 1, gaps: fewSeparators,
 			limit: 4 * million,
 		},
 		{
 			what: "a digest of the fields or the JSON and up to two other parts",
 			take: anyNextToList, special: onShelf(digests, rare), maxSpecial: 1, min: 1, max: 3, extras: 2,
-			gaps: separators(fewSeparators), limit: 5 * million,
+			gaps: fewSeparators, limit: 5 * million,
 		},
 		{
 			what: "all fields of the body and one other part, with their own separator",
 			take: either(anyNextToList, upTo(uncommon, ofAddress)), special: isList(rare), maxSpecial: 1, min: 2,
-			max: 2, extras: 2, gaps: separators(allSeparators), ends: after | around, own: true, keyRarity: uncommon,
+			max: 2, extras: 2, gaps: allSeparators, ends: after | around, own: true, keyRarity: uncommon,
 			limit: 4 * million,
 		},
 		{
 			what:    "common lists of fields and up to two other parts, with rare separators",
 			take:    either(unlabelledNextToList, upTo(uncommon, ofAddress), onShelf(again, rare)),
-			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 3, extras: 2, gaps: separators(allSeparators),
+			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 3, extras: 2, gaps: allSeparators,
 			ends: after, limit: 3 * million,
 		},
 		{
 			what:    "all fields of the body and up to three identifying parts",
 			take:    either(upTo(common, ofTimestamp, ofAddress, ofSecret), isIdentity, onShelf(again, rare)),
-			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 5, extras: 3, gaps: separators(fewSeparators),
+			special: onShelf(lists, common), maxSpecial: 1, min: 2, max: 5, extras: 3, gaps: fewSeparators,
 			ends: after, limit: 20 * million,
 		},
 		{
@@ -257,10 +255,10 @@ func listPlans() []plan {
 
 // wrappedPlans are the plans of texts that are encoded or hashed as a whole. Digests of lists have a plan of their own.
 func wrappedPlans() (list []plan) {
-	for _, w := range wrappings() {
+	for _, w := range wrappings {
 		p := plan{
 			what: fmt.Sprintf(w.desc, "timestamp, method, address, body and up to two identifying parts"),
-			take: isIdentified, max: 5, extras: 2, gaps: separators(fewSeparators), ends: after, wrap: w,
+			take: isIdentified, max: 5, extras: 2, gaps: fewSeparators, ends: after, wrap: w,
 			limit: 4 * million,
 		}
 		if w.loses != "" { // the case of letters
@@ -278,7 +276,7 @@ func longPlans() []plan {
 		{
 			what: "timestamp, method, address, body and one more part, one of them in a rare form",
 			take: upTo(common, append(coreKinds(), ofHeader, ofSecret, ofHost, ofQuery, ofWord)...), special: rareCore,
-			maxSpecial: 1, max: 5, extras: 1, gaps: separators(fewSeparators), ends: after, limit: 20 * million,
+			maxSpecial: 1, max: 5, extras: 1, gaps: fewSeparators, ends: after, limit: 20 * million,
 		},
 		{
 			what: "timestamp, method, address, body and one more part, with different separators",
@@ -287,7 +285,7 @@ func longPlans() []plan {
 		},
 		{
 			what: "timestamp, method, address, body and up to three identifying parts, the body first or last",
-			take: isIdentified, min: 4, max: 7, extras: 3, gaps: separators(fewSeparators), bodyAtEnd: true,
+			take: isIdentified, min: 4, max: 7, extras: 3, gaps: fewSeparators, bodyAtEnd: true,
 			limit: 15 * million,
 		},
 		{
@@ -306,7 +304,7 @@ func longPlans() []plan {
 		{
 			what: "single fields, timestamp, address, headers, words and the secret, up to four",
 			take: either(upTo(uncommon, ofField, ofHeader, ofTimestamp, ofSecret, ofWord), upTo(common, ofAddress)),
-			max:  4, extras: 4, gaps: separators(someSeparators), ends: after, limit: 4 * million,
+			max:  4, extras: 4, gaps: someSeparators, ends: after, limit: 4 * million,
 		},
 	}
 }

@@ -87,7 +87,7 @@ func (r *reader) siblings(c composition, at, primary int) {
 
 // alike reads with the same separator between all pieces.
 func (r *reader) alike() {
-	for _, gap := range separators(allSeparators) {
+	for _, gap := range allSeparators {
 		if !strings.Contains(r.text, gap) {
 			continue
 		}
@@ -102,7 +102,7 @@ func (r *reader) alike() {
 // mixed reads with different separators.
 func (r *reader) mixed() {
 	for _, trail := range []string{"", "\n"} {
-		r.read(separators(mixedSeparators), "", trail)
+		r.read(moreSeparators, "", trail)
 	}
 }
 

@@ -47,14 +47,21 @@ func (s *sample) sums() (list []string) {
 	return list
 }
 
-// spelling is an encoding as in the text form of a scheme, and in words.
-type spelling struct{ text, desc string }
+// spelling is an encoding: as in the text form of a scheme, in words, and as a value.
+type spelling struct {
+	text, desc string
+	encoding   paymentsvc.Encoding
+}
 
-// parts returns the encoding and its Go expression.
-func (s spelling) parts() (paymentsvc.Encoding, string) {
-	scheme, _ := canonical.ParseScheme(s.text + "(body)")
+func newSpelling(text, desc string) spelling {
+	scheme, _ := canonical.ParseScheme(text + "(body)") // the text is right
+	return spelling{text, desc, scheme.Encoding}
+}
+
+// expr returns the Go expression of the encoding.
+func (s spelling) expr() string {
 	code, _ := canonical.GoCode(s.text + "(body)") // the text is right
-	return scheme.Encoding, code.Encoding
+	return code.Encoding
 }
 
 // SampleError is a mistake in a sample. Its text contains neither the signature nor the body.
@@ -108,8 +115,8 @@ func encodingsOf(signature string, sizes ...int) []reading {
 	found := plainEncodingsOf(signature, sizes)
 	for at := range labelsBefore(signature) {
 		for _, e := range plainEncodingsOf(signature[at:], sizes) {
-			e.text = fmt.Sprintf("prefixed(%q, %s)", signature[:at], e.text)
-			e.desc = fmt.Sprintf("%s behind %q", e.desc, signature[:at])
+			e.spelling = newSpelling(fmt.Sprintf("prefixed(%q, %s)", signature[:at], e.text),
+				fmt.Sprintf("%s behind %q", e.desc, signature[:at]))
 			found = append(found, e)
 		}
 	}
@@ -138,19 +145,21 @@ func labelsBefore(signature string) iter.Seq[int] {
 }
 
 // spellings are the encodings that a signature can be in.
-func spellings() []spelling {
-	hexes := []spelling{{"hex", "hexadecimal in lower case"}, {"HEX", "hexadecimal in upper case"}}
-	all := hexes
-	for _, b := range []spelling{
+var spellings = newSpellings()
+
+func newSpellings() []spelling {
+	hexes := []spelling{
+		newSpelling("hex", "hexadecimal in lower case"), newSpelling("HEX", "hexadecimal in upper case"),
+	}
+	all := slices.Clone(hexes)
+	for _, b := range []struct{ text, desc string }{
 		{"base64", "base64"}, {"base64-raw", "base64 without padding"},
 		{"base64url", "base64 in the URL alphabet"}, {"base64url-raw", "base64 in the URL alphabet without padding"},
 	} {
-		all = append(all, b)
+		all = append(all, newSpelling(b.text, b.desc))
 		for _, h := range hexes {
-			all = append(
-				all,
-				spelling{fmt.Sprintf("chain(%s, %s)", h.text, b.text), fmt.Sprintf("%s of the %s", b.desc, h.desc)},
-			)
+			all = append(all, newSpelling(
+				fmt.Sprintf("chain(%s, %s)", h.text, b.text), fmt.Sprintf("%s of the %s", b.desc, h.desc)))
 		}
 	}
 	return all
@@ -165,8 +174,8 @@ func plainEncodingsOf(text string, sizes []int) (found []reading) {
 		if !slices.Contains(sizes, len(sum)) {
 			continue
 		}
-		for _, s := range spellings() {
-			if encoding, _ := s.parts(); string(encoding.AppendEncode(nil, sum)) == text {
+		for _, s := range spellings {
+			if string(s.encoding.AppendEncode(nil, sum)) == text {
 				found = append(found, reading{s, string(sum)})
 			}
 		}

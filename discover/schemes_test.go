@@ -3,7 +3,6 @@ package discover_test
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -162,12 +161,7 @@ func TestFindSchemes(t *testing.T) {
 			signed = append(signed, string(text), m.Timestamp+m.Method+m.URL.Path+string(m.Body))
 		}
 		o := discover.Options{Secret: s.secret(), Words: []string{"5000"}}
-		var result discover.Result
-		if *long {
-			result, err = discover.Find(context.Background(), samples[:2], o)
-		} else {
-			result, err = discover.FindKnowing(context.Background(), samples[:2], o, signed[:2]...)
-		}
+		result, err := findSigned(samples[:2], o, signed[:2]...)
 		slowest = max(slowest, result.Elapsed)
 		if err != nil {
 			t.Logf("not found in %v: %s: %s", result.Elapsed.Round(time.Millisecond), s.name, s.text)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestTextReadsBack(t *testing.T) {
 	}
 	notification := notes("&", "=")[3].message()
 	r := rand.New(rand.NewPCG(*alteredSeed, 7))
-	encodings := append(spellings(), spelling{text: `prefixed("v1=\"", chain(hex, base64))`})
+	encodings := append(slices.Clone(spellings), newSpelling(`prefixed("v1=\"", chain(hex, base64))`, ""))
 	forms := map[canonical.SecretForm]bool{}
 	messages := []paymentsvc.Message{request, notification}
 	if *textsPerPlan == 1 { // the default: the request alone
@@ -78,10 +79,9 @@ func TestTextReadsBack(t *testing.T) {
 					require.Equal(t, string(key.secret), string(gotKey), text)
 					_, err = canonical.GoCode(text)
 					require.NoError(t, err, text)
-					want, _ := encoding.parts()
 					for _, other := range []paymentsvc.Message{request, notification, notes("|", ":")[0].message()} {
 						wanted, err := paymentsvc.Scheme{
-							Canonical: drawn.part(), Encoding: want,
+							Canonical: drawn.part(), Encoding: encoding.encoding,
 						}.Signature(key.secret, &other)
 						got, gotErr := scheme.Signature(gotKey, &other)
 						require.Equal(t, err == nil, gotErr == nil, "%s: %v, %v", text, err, gotErr)
@@ -105,5 +105,26 @@ func TestTextIsOneForEachPiece(t *testing.T) {
 		require.False(t, seen[p.text], p.text)
 		seen[p.text] = true
 		require.NotEmpty(t, p.expr(), p.text)
+	}
+}
+
+// The texts of pieces are in results, so they contain neither the secret nor another form of it.
+func TestCatalogueHasNoTextThatRevealsTheSecret(t *testing.T) {
+	for secret, revealed := range map[paymentsvc.Secret][]string{
+		"cHJvamVjdC1zZWNyZXQ=": {"project-secret", "cHJvamVjdC1zZWNyZXQ"}, `quo"ted-secret`: {`quo\"ted`, `quo"ted`},
+	} {
+		m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", URL: &url.URL{Path: "/project-secret/a"}}
+		samples, err := newSamples([]Sample{{Message: m, Signature: strings.Repeat("ab", 32)}})
+		require.NoError(t, err)
+		c := newCatalogue(t.Context(), samples, secret, []string{string(secret), "a word"})
+		found := 0
+		for _, p := range c.pieces {
+			for _, text := range revealed {
+				require.NotContains(t, p.text, text)
+				require.NotContains(t, p.desc, text)
+			}
+			found += strings.Count(p.text, "a word")
+		}
+		require.Positive(t, found)
 	}
 }

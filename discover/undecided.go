@@ -28,11 +28,9 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 	}
 	f.undecidedWhole(best, whole, result)
 	if encodings := f.samples[0].encodings; len(encodings) > 1 {
-		_, chosen := encodings[0].parts()
-		u := Undecided{Chosen: chosen}
+		u := Undecided{Chosen: encodings[0].expr()}
 		for _, e := range encodings[1:] {
-			_, other := e.parts()
-			u.Others = append(u.Others, Alternative{other, "a sample whose signature shows the difference, as most do"})
+			u.Others = append(u.Others, Alternative{e.expr(), "a sample whose signature shows the difference, as most do"})
 		}
 		result.Undecided = append(result.Undecided, u)
 	}

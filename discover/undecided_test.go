@@ -143,9 +143,9 @@ func TestSampleReadsALabelWithSlashes(t *testing.T) {
 func TestUndecidedNamesAWrappingWithoutEffect(t *testing.T) {
 	f := finderOf(t, `{"a":1}`)
 	p := f.catalogue.read(piece{kind: ofBody, group: int(ofBody), text: "body"})
-	h := hit{composition: composition{pieces: []*piece{p}, wrap: wrappings()[0]}, key: f.keys[0]}
+	h := hit{composition: composition{pieces: []*piece{p}, wrap: wrappings[0]}, key: f.keys[0]}
 	require.Equal(t, "lower(%s)", f.unwrap(&h).text)
 	require.Nil(t, h.composition.wrap)
-	h.composition.wrap = wrappings()[2]
+	h.composition.wrap = wrappings[2]
 	require.Nil(t, f.unwrap(&h))
 }

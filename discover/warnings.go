@@ -365,15 +365,15 @@ func listAmbiguity(l *canonical.FieldList) string {
 		return fmt.Sprintf("the names of the fields are not signed, and a value can contain %q", l.Between)
 	case l.Escaping == canonical.EscapingNone, !separates(l.Between), !separates(l.Equals):
 		return fmt.Sprintf("a value can contain %q", l.Between)
-	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(
-		knownFields(), func(name string) bool { return strings.Contains(name, l.Path) },
-	):
+	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(knownFields, func(name string) bool {
+		return strings.Contains(name, l.Path)
+	}):
 		return fmt.Sprintf("a nested field is written like one whose name contains %q", l.Path)
 	}
 	return ""
 }
 
 // knownFields are the fields of a notification (section 6).
-func knownFields() []string {
-	return []string{"event", "order_id", "status", "status_description", "status_code", "amount", "user_data"}
+var knownFields = []string{
+	"event", "order_id", "status", "status_description", "status_code", "amount", "user_data",
 }

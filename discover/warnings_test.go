@@ -104,7 +104,7 @@ func TestWarningsFollowTheStructure(t *testing.T) {
 
 func TestWrappingThatLosesTextHasAWarning(t *testing.T) {
 	c := alteredCatalogue(t)
-	for _, w := range wrappings() {
+	for _, w := range wrappings {
 		whole, hashed := c.composition(t, ".", "timestamp", "body"), c.composition(
 			t, ".", "timestamp", "hex(sha256(body))",
 		)
@@ -685,7 +685,7 @@ func TestAlteredMessages(t *testing.T) {
 
 // drawComposition returns a composition that a stage tries, with one of the first separators.
 func drawComposition(r *rand.Rand, st *stage) *composition {
-	few := st.gaps[:min(len(st.gaps), fewSeparators)]
+	few := st.gaps[:min(len(st.gaps), len(fewSeparators))]
 	gap := few[r.IntN(len(few))]
 	edges := st.ends.edges(gap)
 	e := edges[r.IntN(len(edges))]

@@ -37,8 +37,9 @@ type Config struct {
 	// because user_data is derived from it. So choose a name of your own, and not the base URL, because an address may
 	// change. Open rejects a database of another Project.
 	Project string
-	// Witness notices a database restored to an earlier moment, which would pay again. The default is a file beside the
-	// database on SQLite. On PostgreSQL there is no default, and Open logs a warning without a Witness.
+	// Witness notices a database restored to an earlier moment, which would pay again. Without it, Open logs a warning.
+	// On SQLite the default is a file beside the database, which notices no restore of the whole directory. On PostgreSQL
+	// there is no default.
 	Witness Witness
 	// ReadDB serves [Store.Rows] and [Store.Counts]. The default is the database of [Open]. For SQLite, pass a read-only
 	// pool (mode=ro), so that pages do not wait for the connection of writes.
@@ -74,9 +75,10 @@ type Config struct {
 	// Lease is the shortest time from a claim to its end, if no result is recorded. It must be more than twice Timeout.
 	// The default is 2 minutes.
 	Lease time.Duration
-	// Grace is how long after its last claim a request may still reach the service. During Grace, NotFound is not
-	// trusted. It must be at least the sum of Timeout and 2 minutes, because after a network failure of 55 seconds, the
-	// operating system delivered a request 54 seconds late. The default is this sum.
+	// Grace is how long after its last claim a request may still reach the service. During Grace, NotFound is not trusted.
+	// It must be at least the sum of Timeout and 2 minutes, because after a network failure of 55 seconds, the operating
+	// system delivered a request 54 seconds late. The default is this sum. All processes need the same Grace, for the
+	// longest Timeout of any of them, also the process of the operators' page.
 	Grace time.Duration
 	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
@@ -90,7 +92,9 @@ type Config struct {
 	// Poll is the interval of Run's scans for work. The default is 1 second.
 	Poll time.Duration
 
-	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates. See [Event].
+	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates, by the process that
+	// makes the change. See [Event]. A process without OnChange calls none, and no other process calls it later. So set it
+	// in all processes with this database, also in the process of the operators' page.
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
 	// ChangeStates are the states with a call of OnChange. The default is succeeded, failed and rejected. With
 	// StatePending, durable records each outcome separately and therefore slower.

@@ -65,7 +65,7 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	return Status{
 		Paused: c.Paused, Until: ledger.Time(c.Until), Reason: c.Reason, By: c.By,
 		Hold: c.Hold, HoldReason: c.HoldReason, HoldBy: c.HoldBy, Generation: c.Generation,
-		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.guard.Witnessed(),
+		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.c.Witness != nil,
 		Now: ledger.Time(c.Now),
 	}, err
 }
@@ -116,6 +116,9 @@ func anotherHold(err error, generation int64) error {
 // released so far, and the next Release continues. generation is [Status].Generation from before the comparison with
 // the service's list, because the payouts must be compared again after another hold. The error then wraps [ErrChanged],
 // and the remaining payouts stay held. by is required; f.After and f.Limit must not be set.
+//
+// A released payout is StateUnknown after a rejection, and needs review, because a call before the hold may have paid
+// it. The rejection may be that of a duplicate.
 func (s *Store) Release(ctx context.Context, by string, generation int64, f Filter) (int, error) {
 	if by == "" || f.After != "" || f.Limit != 0 {
 		return 0, fmt.Errorf("%w: by is required, and Filter.After and Limit must not be set", ErrInvalid)

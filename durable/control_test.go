@@ -2,9 +2,12 @@ package durable
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -246,6 +249,25 @@ func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
 	})
 }
 
+// An operator may release a payout that was paid before the backup. The service may reject the duplicate.
+func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		changes := 0
+		s := openStore(t, db, Config{
+			Service:  &service{before: func(int, string) error { return refused(400, "duplicate") }},
+			OnChange: func(context.Context, *sql.Tx, Event) error { changes++; return nil },
+		})
+		q := queue(t, s, payouts("a", 1)...)
+		generation, err := s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		_, err = s.Release(t.Context(), "person", generation, Filter{})
+		require.NoError(t, err)
+		runBatch(t, s, nil)
+		r := get(t, s, q[0].UserData)
+		assert.Equal(t, []any{StateUnknown, row.RejectedLater, 0}, []any{r.State, r.ReviewReason, changes})
+	})
+}
+
 // Payouts that an operator has compared after one hold are not released after the next one.
 func TestReleaseIsOfOneHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -374,26 +396,83 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 	}
 }
 
+// The rows are restored below an open process without an earlier claim, for example by .restore of sqlite3. The process
+// claims in a round, or in a probe after a timed pause.
+func TestRestoreBelowAnIdleProcessIsHeld(t *testing.T) {
+	for name, pauseUntil := range map[string]string{"round": "0", "probe": "1"} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, db database) {
+				f, w := &service{}, &markWitness{}
+				s, idle := openStore(t, db, Config{Service: f, Witness: w}), openStore(t, db, Config{Service: f, Witness: w})
+				queue(t, s, payouts("a", 3)...)
+				backup, err := dbtest.CopyRows(t.Context(), db.DB)
+				require.NoError(t, err)
+				runBatch(t, s, nil)
+				require.NoError(t, backup.Restore(t.Context(), db.DB))
+				db.Exec(t, `UPDATE durable_control SET pause_until = `+pauseUntil)
+				require.NoError(t, idle.Ready(t.Context()), "another transaction does not hide the restore")
+				_, _ = idle.RunBatch(t.Context(), BatchLimit{}) // an error of its claims on PostgreSQL
+				assert.Equal(t, 3, f.calls)
+				got := status(t, idle)
+				assert.True(t, got.Hold)
+				assert.Contains(t, got.HoldReason, "behind the witness")
+			})
+		})
+	}
+}
+
+// A round without the mark of the witness records its completions, and claims no rows.
+func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		w := &brokenWitness{}
+		s := openStore(t, db, Config{Witness: w})
+		queue(t, s, payouts("a", 2)...)
+		jobs := claim(t, s, 1, 0, "T")
+		w.broken = true
+		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+			Token: "U", Completions: []schedule.Completion[callResult]{completionOf(jobs[0], "o", 1)}, MaxRows: 1,
+		})
+		require.ErrorContains(t, err, "unavailable")
+		assert.Len(t, got.Recorded, 1)
+		assert.Empty(t, got.Jobs)
+		if db.SQLite { // a claim would raise the mark above the one of the witness
+			assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
+		}
+	})
+}
+
+// brokenWitness is a witness that may be unavailable.
+type brokenWitness struct {
+	markWitness
+	broken bool
+}
+
+func (w *brokenWitness) Load(ctx context.Context) (int64, error) {
+	if w.broken {
+		return 0, errors.New("unavailable")
+	}
+	return w.markWitness.Load(ctx)
+}
+
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		db.SetMaxOpenConns(1)
 		c := config(Config{})
 		c.Project = "another"
 		openStore(t, db, Config{})
 		_, err := Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, `it belongs to project "test"`)
-		unsafe, setting := `PRAGMA synchronous = NORMAL`, "synchronous is"
-		if !db.SQLite {
-			unsafe, setting = `SET synchronous_commit = local`, "synchronous_commit is"
-		}
 		c = config(Config{HoldOnlyOnRestore: true})
 		c.AllowUnsafeDatabase = false
+		setting := "synchronous_commit is"
 		if db.SQLite { // the test's server has fsync off
 			_, err = Open(t.Context(), db.DB, c)
 			require.NoError(t, err)
+			db.Exec(t, `PRAGMA synchronous = NORMAL`)
+			setting = "synchronous is"
+		} else {
+			db = dbtest.Open(t, db.Address+"&synchronous_commit=local")
 		}
-		db.Exec(t, unsafe)
 		_, err = Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, setting)
@@ -643,4 +722,18 @@ func TestPauseSaysWhenItEndsByItself(t *testing.T) {
 		Result: row.Result{Kind: row.CallerRejected, Wait: time.Second}, effect: pauseForTime, reason: "HTTP 429",
 	}))
 	assert.Contains(t, out.String(), "HTTP 429; the pause ends automatically at 20")
+}
+
+func TestOpenWarnsWithoutAWitness(t *testing.T) {
+	for name, want := range map[string]bool{"a witness": false, "none": true} {
+		t.Run(name, func(t *testing.T) {
+			var out safeBuffer
+			c := Config{Log: slog.New(slog.NewTextHandler(&out, nil))}
+			if !want {
+				c.Witness = FileWitness(filepath.Join(t.TempDir(), "mark"))
+			}
+			openStore(t, sqlite(t), c)
+			assert.Equal(t, want, strings.Contains(out.String(), "Config.Witness"))
+		})
+	}
 }

@@ -105,7 +105,7 @@ func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, e
 				return
 			}
 			last := page[len(page)-1]
-			selected.After = ledger.Place{CreatedAt: last.CreatedAt, UserData: last.UserData}
+			selected.After = ledger.Place{At: last.CreatedAt, Key: last.UserData}
 		}
 	}
 }
@@ -142,7 +142,7 @@ func place(cursor string) (ledger.Place, bool) {
 	}
 	created, userData, _ := strings.Cut(cursor, ".")
 	at, err := strconv.ParseInt(created, 10, 64)
-	return ledger.Place{CreatedAt: at, UserData: userData}, err == nil
+	return ledger.Place{At: at, Key: userData}, err == nil
 }
 
 // Find yields the rows whose user_data, order_id or reference is text. The error wraps [ErrPruned] if only a pruned row

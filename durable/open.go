@@ -29,7 +29,7 @@ type Store struct {
 	pending pendingPolls
 	breaker atomic.Int64 // calls of payouts in a row without a response
 	scans   noticeScans
-	warned  atomic.Int64 // arrival of the last notification that warnUnmatched has logged
+	warned  atomic.Pointer[ledger.Place] // the last notification that warnUnmatched has logged
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
@@ -70,6 +70,7 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, fmt.Errorf("%w: %s", ErrUnsafeDatabase, problem)
 	}
 	s := &Store{c: c, now: now, ledger: ledger.New(db, db, ledger.Dialect(dialect), clock)}
+	s.warned.Store(&ledger.Place{})
 	s.draining, s.abandon = context.WithCancel(context.WithoutCancel(ctx))
 	s.configureLedger()
 	if err := s.ledger.Prepare(ctx); err != nil {
@@ -86,8 +87,8 @@ func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() ti
 		return nil, fmt.Errorf("durable: open: %w", err)
 	}
 	s.ledger.Identify(s.guard.Here())
-	if !s.guard.Witnessed() {
-		c.Log.WarnContext(ctx, "durable: without Config.Witness, a restored database pays its last payouts again")
+	if c.Witness == nil {
+		c.Log.WarnContext(ctx, "durable: without Config.Witness, a restored volume pays its last payouts again")
 	}
 	s.scheduler = s.newScheduler(dialect)
 	return s, nil

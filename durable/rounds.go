@@ -1,7 +1,9 @@
 package durable
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +21,11 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 	s.step(StepClaim)
 	begun := s.now()
 	request := s.request(r)
+	var unwitnessed error
+	request.Witnessed, unwitnessed = s.guard.Mark(ctx)
+	if unwitnessed != nil {
+		request.Free, request.MaxRows = 0, 0
+	}
 	got, err := s.ledger.Round(ctx, request)
 	if len(got.Claims) > 0 {
 		s.step(StepClaimed)
@@ -34,6 +41,7 @@ func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (sch
 		s.applyEarlyNotifications(ctx, got.Early)
 	}
 	jobs, err := s.jobs(ctx, got, request.Identity, begun, false)
+	err = cmp.Or(unwitnessed, err)
 	unrecognized := got.Status == ledger.Lost || got.Status == ledger.Moved
 	if err == nil && unrecognized {
 		err = s.checkFailover(ctx, got.Status)
@@ -58,7 +66,7 @@ func (s *Store) request(r schedule.Request[callResult]) ledger.Request {
 	request := ledger.Request{
 		OrderIDs: r.OrderIDs, Token: r.Token, Lease: s.c.Lease.Milliseconds(),
 		Free: r.Free, MaxRows: r.MaxRows, MaxPayments: r.MaxPayments,
-		AfterPayments: ledger.Position(r.After.Payments), AfterPayouts: ledger.Position(r.After.Payouts),
+		AfterPayments: ledger.Place(r.After.Payments), AfterPayouts: ledger.Place(r.After.Payouts),
 		Last: s.guard.Last(), Identity: s.guard.Server(),
 	}
 	for _, c := range r.Completions {
@@ -120,7 +128,14 @@ func (s *Store) checkFailover(ctx context.Context, status ledger.Status) error {
 // Probe claims one row after a timed pause.
 func (b rounder) Probe(ctx context.Context, token string) ([]job, error) {
 	begun, server := b.s.now(), b.s.guard.Server()
-	claims, mark, err := b.s.ledger.Probe(ctx, token, b.s.c.Lease.Milliseconds(), server)
+	witnessed, err := b.s.guard.Mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	claims, mark, err := b.s.ledger.Probe(ctx, token, b.s.c.Lease.Milliseconds(), server, witnessed)
+	if errors.Is(err, ledger.ErrOlder) {
+		err = errors.Join(err, b.s.guard.Recognize(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,33 @@ func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 	})
 }
 
+// Hold and Release lock rows, and then their queue entries. A round locks entries, so it must not wait for rows.
+func TestRoundsNeverWaitForALockedRow(t *testing.T) {
+	db := postgres(t)
+	s := openStore(t, db, Config{})
+	queue(t, s, payouts("a", 2)...)
+	jobs := claim(t, s, 1, 0, "T")
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), `SELECT FROM durable_rows FOR UPDATE`)
+	require.NoError(t, err)
+	r := schedule.Request[callResult]{
+		Completions: []schedule.Completion[callResult]{completionOf(jobs[0], "o", 1)}, MaxRows: 1, Free: 1, Token: "U",
+	}
+	ended := make(chan schedule.Result[job], 1)
+	go func() {
+		got, err := rounder{s}.Round(t.Context(), r)
+		assert.NoError(t, err)
+		ended <- got
+	}()
+	waitUntil(t, func() bool { return len(ended) > 0 || db.Number(t, waiters) > 0 })
+	assert.Zero(t, db.Number(t, waiters))
+	require.NoError(t, tx.Rollback())
+	got := <-ended
+	assert.Empty(t, got.Recorded)
+	assert.Len(t, got.Jobs, 1)
+}
+
 // PostgreSQL keeps the plan that it made when the tables were empty: it must not read all rows that are queued later.
 func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	db := postgres(t)

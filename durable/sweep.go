@@ -149,9 +149,9 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 
 // warnUnmatched logs final notifications without a row, once per process.
 func (s *Store) warnUnmatched(ctx context.Context) error {
-	notices, err := s.ledger.UnmatchedAfter(ctx, s.warned.Load(), sweepRows)
+	notices, err := s.ledger.UnmatchedAfter(ctx, *s.warned.Load(), sweepRows)
 	for _, n := range notices {
-		s.warned.Store(n.ReceivedAt.UnixMilli())
+		s.warned.Store(&ledger.Place{At: n.ReceivedAt.UnixMilli(), Key: n.Key})
 		pruned, failed := s.ledger.KeepForPruned(ctx, n)
 		err = errors.Join(err, failed)
 		if pruned {

@@ -173,8 +173,9 @@ func (r Row) LogValue() slog.Value {
 // After an error of OnChange for a notification, the row does not change, and [Store.Notified] returns the error. The
 // notification stays stored, and Run applies it later, because the document does not specify whether the service
 // repeats a notification. After an error for a call or a decision, durable keeps the outcome and rolls back to the
-// savepoint. Run then calls OnChange later in a new transaction, with the current row. A panic and a failed statement
-// of PostgreSQL count as errors of OnChange.
+// savepoint. Run then calls OnChange later in a new transaction, with the current row. Row.State may differ from To
+// then, because an operator may have sent a rejected payout again meanwhile. So compare both before a new payment or
+// refund. A panic and a failed statement of PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
@@ -221,7 +222,7 @@ type Status struct {
 	Rejections    int64
 	// Starting is the number of claimed rows, with calls possibly in flight.
 	Starting int64
-	// Witnessed reports that a [Witness] notices a restored copy of the database.
+	// Witnessed reports that [Config].Witness is set. Without it, a volume restored to an earlier moment pays again.
 	Witnessed bool
 	// Now is the database's time.
 	Now time.Time

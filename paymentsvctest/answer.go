@@ -58,7 +58,7 @@ func (c *Config) formatted(failed bool, a answer) answer {
 // nested is a JSON object. Each value is nested, json.RawMessage, or a list of one of them.
 type nested map[string]any
 
-// set follows a dotted name, making objects on the way.
+// set sets the value at a dotted name, and creates the objects around it.
 func (n nested) set(name string, value json.RawMessage) {
 	parent, below, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -293,14 +293,11 @@ func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
 	if kind == KindPayment {
 		draft.Type = paymentsvc.PaymentType(strings.TrimPrefix(c.endpoint, InitPayment+"/"))
 	}
-	// These functions run without the lock, because they may call the server.
+	// Check runs without the lock, because it may call the server.
 	if s.cfg.Check != nil {
 		if err := s.cfg.Check(draft.Order); err != nil {
 			return answer{}, reject(ProblemRefused, err.Error())
 		}
-	}
-	if s.cfg.Script != nil {
-		draft.script = s.cfg.Script(draft.Order)
 	}
 	s.mu.Lock()
 	if s.closed() {
@@ -308,7 +305,7 @@ func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
 		return answer{}, reject(ProblemRefused, "the server is closed")
 	}
 	before := len(s.books.orders)
-	o, why := s.books.start(draft, s.cfg.Repeated, s.cfg.RefuseOverdraft)
+	o, why := s.books.start(draft, s.cfg.Repeated)
 	if why != nil {
 		s.mu.Unlock()
 		return answer{}, why

@@ -98,14 +98,6 @@ func (r *record[T]) after(n int) (list []T, all int) {
 	return slices.Clone(r.entries[first:]), r.dropped + len(r.entries)
 }
 
-// Dropped returns the number of rejections, signature faults and deliveries that the server has dropped because of
-// Config.MaxRecords. Assertions about dropped entries fail.
-func (s *Server) Dropped() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rejections.dropped + s.signatures.dropped + s.deliveries.dropped
-}
-
 // assertComplete fails the test if the server has dropped entries of a record.
 func assertComplete[T any](t testing.TB, s *Server, r *record[T]) {
 	t.Helper()
@@ -142,18 +134,29 @@ func (s *Server) AssertOrders(t testing.TB, want int) {
 	}
 }
 
-// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints why.
+// assertArrived fails the test without requests, because the code under test may use another address.
+func (s *Server) assertArrived(t testing.TB) {
+	t.Helper()
+	if s.Requests(AnyEndpoint) == 0 {
+		t.Errorf("paymentsvctest: there was no request to check")
+	}
+}
+
+// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints why. It also fails without
+// requests.
 func (s *Server) AssertAllSigned(t testing.TB) {
 	t.Helper()
+	s.assertArrived(t)
 	if faults := s.SignatureFaults(); len(faults) > 0 {
 		t.Errorf("paymentsvctest: %d requests have a wrong signature%s", len(faults), lines(faults))
 	}
 }
 
 // AssertNoneRejected fails the test if the server rejected a request, and prints the reasons. It ignores status calls
-// by an unknown user_data, because code uses them to detect a missing start.
+// by an unknown user_data, because code uses them to detect a missing start. It also fails without requests.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
+	s.assertArrived(t)
 	assertComplete(t, s, &s.rejections)
 	rejected := slices.DeleteFunc(s.Rejected(), func(r Rejection) bool {
 		return r.Problem == ProblemNotFound && r.UserData != ""
@@ -163,8 +166,8 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 	}
 }
 
-// AssertDelivered fails the test unless the receiver has accepted each notification of [Server.Settle], [Server.Step]
-// and [Server.Refund] with a 2xx, at the latest in a retry. The response to a notification cut by [CutAt] does not
+// AssertDelivered fails the test unless the receiver has accepted each notification of [Server.Settle] and
+// [Server.Refund] with a 2xx, at the latest in a retry. The response to a notification cut by [CutAt] does not
 // count. It also fails without notifications.
 func (s *Server) AssertDelivered(t testing.TB) {
 	t.Helper()
@@ -213,7 +216,7 @@ func (s *Server) summary() string {
 		len(orders), lines(orders), len(rejected), lines(rejected), len(faults), lines(faults))
 }
 
-// lines shows the first of a list, one on a line.
+// lines returns the first entries of a list, one per line.
 func lines[T any](list []T) string {
 	const most = 20
 	var b strings.Builder

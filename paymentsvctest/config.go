@@ -36,9 +36,9 @@ type Config struct {
 	// Numbers has the status and status_code of each status name, because the document does not specify them. The
 	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
-	// ErrorCode and ErrorMessage name the fields of an error's code and message, which the document does not
-	// show; a dot leads into an object, as in "error.code", and ".0" into a list, as in "errors.0.code". "" means
-	// "error_code" and "error_message", this package's own choice.
+	// ErrorCode and ErrorMessage are the names of the fields of an error's code and message, because the document does not
+	// specify them. "error.code" is the field code of the object error, and "errors.0.code" is in the list errors. "" means
+	// "error_code" and "error_message".
 	ErrorCode    string
 	ErrorMessage string
 	// Errors sets the response to a problem, because the document specifies none. By default the code is the text of
@@ -47,22 +47,17 @@ type Config struct {
 	// Repeated selects the behaviour for a duplicate user_data, because the document does not specify it. The default
 	// is RejectRepeated.
 	Repeated Repeated
-	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Without Check the server
-	// accepts any amount and destination, because the document specifies no limits.
+	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Check may call the server, for
+	// example [Server.Balance]. Without Check the server accepts any amount and destination, because the document
+	// specifies no limits, and the payout balance may become negative.
 	Check func(Order) error
-	// RefuseOverdraft rejects payouts above the payout balance. By default the balance becomes negative. The document
-	// does not specify the behaviour.
-	RefuseOverdraft bool
-	// Script, if not nil, returns the statuses of a new order, one for each call of [Server.Step]. The order has no
-	// OrderID yet. By default orders stay in PENDING until [Server.Settle].
-	Script func(Order) []paymentsvc.StatusName
 	// LastOrder is the number before the first order. Set it to continue the ids of another server.
 	LastOrder int
 	// IDSpace is the first 12 digits of each order_id, as a number; 0 means zeros. Servers with different values have
 	// different ids.
 	IDSpace int64
-	// Pages is the address below which redirect_url and invoice_url lead, as payment/{order_id}, form/{order_id} and
-	// invoice/{order_id}. The default is "https://pay.example/", a reserved name.
+	// Pages is the begin of redirect_url and invoice_url, before payment/{order_id}, form/{order_id} or
+	// invoice/{order_id}. The default is "https://pay.example/", with a reserved name.
 	Pages string
 	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
 	// default, only [Server.SignatureFaults] returns it.
@@ -79,7 +74,7 @@ type Config struct {
 	// document does not specify retries.
 	NotifyAttempts int
 	// MaxRecords bounds the rejections, the signature faults and the deliveries that the server keeps. Above it, the
-	// server drops the older half, see [Server.Dropped]. 0 means 100,000. Orders are never dropped.
+	// server drops the older half, and assertions about dropped entries fail. 0 means 100,000. Orders are never dropped.
 	MaxRecords int
 }
 
@@ -98,7 +93,7 @@ type Project struct {
 	Currency string
 }
 
-// Numbers are the numbers of a status, which the document does not show (section 3).
+// Numbers are the numbers of a status, because the document does not specify them (section 3).
 type Numbers struct {
 	// Status and StatusCode are the fields status and status_code of responses and notifications.
 	Status, StatusCode int64
@@ -117,20 +112,19 @@ type Problem string
 
 // The problems and their default HTTP statuses, which are the choice of this package.
 const (
-	ProblemEndpoint    Problem = "endpoint"             // no such path: 404
-	ProblemMethod      Problem = "method"               // not POST: 405
-	ProblemContentType Problem = "content_type"         // not application/json: 415
-	ProblemTooLarge    Problem = "too_large"            // a body over 1 MiB: 413
-	ProblemHeader      Problem = "header"               // timestamp or signature missing, repeated or malformed: 401
-	ProblemSignature   Problem = "signature"            // not the signature of this request: 401
-	ProblemTimestamp   Problem = "timestamp"            // further from the clock than Config.Tolerance: 401
-	ProblemBody        Problem = "body"                 // not one JSON object with each name once: 400
-	ProblemField       Problem = "field"                // missing, foreign or of the wrong type: 400
-	ProblemIDs         Problem = "ids"                  // another partner, or an unknown project: 403
-	ProblemNotFound    Problem = "order_not_found"      // no such order in the project: 404
-	ProblemRepeated    Problem = "repeated_user_data"   // see Repeated: 409
-	ProblemRefused     Problem = "refused"              // by Config.Check, or because of a too long balance: 422
-	ProblemBalance     Problem = "insufficient_balance" // see Config.RefuseOverdraft: 422
+	ProblemEndpoint    Problem = "endpoint"           // no such path: 404
+	ProblemMethod      Problem = "method"             // not POST: 405
+	ProblemContentType Problem = "content_type"       // not application/json: 415
+	ProblemTooLarge    Problem = "too_large"          // a body over 1 MiB: 413
+	ProblemHeader      Problem = "header"             // timestamp or signature missing, repeated or malformed: 401
+	ProblemSignature   Problem = "signature"          // not the signature of this request: 401
+	ProblemTimestamp   Problem = "timestamp"          // further from the clock than Config.Tolerance: 401
+	ProblemBody        Problem = "body"               // not one JSON object with each name once: 400
+	ProblemField       Problem = "field"              // missing, foreign or of the wrong type: 400
+	ProblemIDs         Problem = "ids"                // another partner, or an unknown project: 403
+	ProblemNotFound    Problem = "order_not_found"    // no such order in the project: 404
+	ProblemRepeated    Problem = "repeated_user_data" // see Repeated: 409
+	ProblemRefused     Problem = "refused"            // by Config.Check, or because of a too long balance: 422
 )
 
 func defaultStatuses() map[Problem]int {
@@ -148,7 +142,6 @@ func defaultStatuses() map[Problem]int {
 		ProblemNotFound:    http.StatusNotFound,
 		ProblemRepeated:    http.StatusConflict,
 		ProblemRefused:     http.StatusUnprocessableEntity,
-		ProblemBalance:     http.StatusUnprocessableEntity,
 	}
 }
 

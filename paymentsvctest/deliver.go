@@ -254,6 +254,9 @@ func (s *Server) send(
 	}
 	for range 1 + max(e.repeat, 0) {
 		done = append(done, one(n, secret, e))
+		if ctx.Err() != nil || s.closed() {
+			break
+		}
 	}
 	s.count(done[len(done)-1], e)
 	return s.record(done...)

@@ -28,9 +28,8 @@
 //     [Server.Balance].
 //   - Received requests: [Server.AssertNoneRejected], [Server.AssertAllSigned]; [Server.Requests], [Server.Rejected],
 //     [Server.SignatureFaults], [Server.Watch].
-//   - Faults: [Server.Fault], [Server.FaultNotifications], [Server.Chaos], [Server.Rules], [Server.ClearFaults],
-//     [Rule.Hits].
-//   - Changes of a status: [Server.Settle], [Server.Step], [Server.Refund].
+//   - Faults: [Server.Fault], [Server.FaultNotifications], [Server.Chaos], [Server.ClearFaults], [Rule.Hits].
+//   - Changes of a status: [Server.Settle], [Server.Refund].
 //   - Sent notifications: [Server.SetReceiver], [Server.Deliver], [Server.DeliverAll], [Server.Send], [Server.Compose].
 //   - Delivered notifications: [Server.AssertDelivered], [Server.AssertForgeriesRefused]; [Server.Deliveries],
 //     [Server.Outbox].

@@ -74,7 +74,7 @@ func (r Receiver) of(n Notification) Receiver {
 	return r.choose(n)
 }
 
-// SetReceiver sets where notifications go from now on.
+// SetReceiver sets the receiver of later deliveries.
 func (s *Server) SetReceiver(r Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,9 +92,9 @@ type outboxEntry struct {
 }
 
 // Settle moves an order to another status, updates the balances, and puts the notification into the outbox for
-// [Server.Deliver]. A payment, form or invoice stays in SUCCESS or FAILURE, since the document shows no way out;
-// payouts can move to every status. It also returns an error if there is no such order, if status has no
-// Config.Numbers, or if the books cannot hold the sum.
+// [Server.Deliver]. It returns an error for a later status of a payment, form or invoice in SUCCESS or FAILURE, because
+// the document specifies none. Payouts can move to every status. Other errors are an unknown order, a status without
+// Config.Numbers, and a balance with too many digits.
 func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,31 +131,10 @@ func (s *Server) Seed(o Order) (Order, error) {
 // ErrOrderExists is the error of [Server.Seed] for an OrderID that is in the books.
 var ErrOrderExists = errors.New("the order_id exists")
 
-// Step moves every order to the next status of Config.Script, as [Server.Settle] does, in the order of their numbers.
-// It returns the number of moved orders, and stops at the first error.
-func (s *Server) Step() (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	moved := 0
-	for _, o := range s.books.orders {
-		if len(o.script) == 0 {
-			continue
-		}
-		status := o.script[0]
-		if _, err := s.books.settle(o.OrderID, status); err != nil {
-			return moved, fmt.Errorf("paymentsvctest: Step: %w", err)
-		}
-		o.script = o.script[1:]
-		s.post(o.notification(o.Status, o.Numbers))
-		moved++
-	}
-	return moved, nil
-}
-
 // Refund puts a refund.status_changed with the order's order_id into the outbox, and, if status is SUCCESS, refunds
-// amount of a payment, form or invoice. The document shows no call that starts a refund (section 4.8), so the service
-// does. It returns an error if the order is not in SUCCESS, if amount is not positive or exceeds what is left of it,
-// and if status has no Config.Numbers.
+// amount of a payment, form or invoice. The document specifies no call for a refund (section 4.8), so the service
+// starts it. Refund returns an error for an order without SUCCESS, for an amount of 0 or less or above the unrefunded
+// part, and for a status without Config.Numbers.
 func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,28 +259,28 @@ func Forged() NotificationFault {
 	return NotificationFault{"forged", func(e *deliveryEffects) { e.forge = true }}
 }
 
-// SignedWithOldSecret signs it with Project.OldSecret. Without an OldSecret, the [Delivery] has an error.
+// SignedWithOldSecret signs the notification with Project.OldSecret. Without an OldSecret, the [Delivery] has an error.
 func SignedWithOldSecret() NotificationFault {
 	return NotificationFault{"old-secret", func(e *deliveryEffects) { e.oldSecret = true }}
 }
 
-// Unsigned sends it without a signature header.
+// Unsigned sends the notification without a signature header.
 func Unsigned() NotificationFault {
 	return NotificationFault{"unsigned", func(e *deliveryEffects) { e.unsigned = true }}
 }
 
-// Altered changes the last digit of its body after signing. If the scheme does not sign that digit, the [Delivery]
+// Altered changes the last digit of the body after signing. If the scheme does not sign that digit, the [Delivery]
 // has an error instead.
 func Altered() NotificationFault {
 	return NotificationFault{"altered", func(e *deliveryEffects) { e.altered = true }}
 }
 
-// Late signs it with a timestamp in the past.
+// Late signs the notification with a timestamp in the past.
 func Late(by time.Duration) NotificationFault {
 	return NotificationFault{"late " + by.String(), func(e *deliveryEffects) { e.skew = -by }}
 }
 
-// Early signs it with a timestamp in the future.
+// Early signs the notification with a timestamp in the future.
 func Early(by time.Duration) NotificationFault {
 	return NotificationFault{"early " + by.String(), func(e *deliveryEffects) { e.skew = by }}
 }

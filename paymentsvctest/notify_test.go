@@ -335,6 +335,14 @@ func TestSendReportsErrors(t *testing.T) {
 	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
 }
 
+func TestClosedFakeSendsNoMoreDuplicates(t *testing.T) {
+	srv := paymentsvctest.StartInMemory(t, config())
+	closing := func(http.ResponseWriter, *http.Request) { srv.Close() }
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(closing), "/"))
+	n := paymentsvctest.Notification{ProjectID: project, Amount: amount("1")}
+	assert.Len(t, srv.Send(t.Context(), n, paymentsvctest.RepeatedBy(9)), 1)
+}
+
 func TestToHandlerBehavesLikeAServer(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 	n := paymentsvctest.Notification{ProjectID: project, Event: paymentsvc.EventRefundStatusChanged, OrderID: "o",
@@ -368,7 +376,6 @@ func TestToHandlerBehavesLikeAServer(t *testing.T) {
 func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{"RETURNED": {Status: 4, StatusCode: 40}}
-		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName { return []paymentsvc.StatusName{"NOBODY KNOWS"} }
 	}))
 	client := newClient(t, srv)
 	balance := func(payout, expected string) {
@@ -386,7 +393,7 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	require.NoError(t, err)
 	balance("1000.00", "1000.00")
 	_, err = srv.Settle(paymentID, paymentsvc.StatusFailure)
-	require.ErrorContains(t, err, "no way out")
+	require.ErrorContains(t, err, "no status after")
 	_, err = srv.Settle(payoutID, paymentsvc.StatusFailure)
 	require.NoError(t, err)
 	balance("1010.50", "1010.50")
@@ -437,10 +444,8 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	assert.Equal(t, int64(1), late.Status)
 	_, err = srv.Compose("x", paymentsvc.StatusPending)
 	require.Error(t, err)
-	_, err = srv.Step()
-	require.ErrorContains(t, err, "Config.Numbers")
 	o, _ = srv.Order(paymentID)
-	assert.Equal(t, paymentsvc.StatusSuccess, o.Status, "Compose and a Step that fails change nothing")
+	assert.Equal(t, paymentsvc.StatusSuccess, o.Status, "Compose changes nothing")
 }
 
 // startedWith starts a payment of an amount and returns its order_id.
@@ -452,27 +457,22 @@ func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) stri
 	return p.OrderID
 }
 
-func TestBalanceDropsUnusedDecimals(t *testing.T) {
+func TestBalanceIsExactAfterManyDecimals(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv)
-	balances := func() string {
+	balances := func(payout, expected string) {
+		t.Helper()
 		b, err := srv.Balance(project)
 		require.NoError(t, err)
-		return b.PayoutBalance.String() + " " + b.ExpectedBalance.String()
-	}
-	settle := func(orderID string, status paymentsvc.StatusName) {
-		_, err := srv.Settle(orderID, status)
-		require.NoError(t, err)
+		assert.True(t, b.PayoutBalance.Equal(amount(payout)) && b.ExpectedBalance.Equal(amount(expected)), b)
 	}
 	fine := startedWith(t, client, "fine", "0."+strings.Repeat("0", 59)+"1")
-	settle(fine, paymentsvc.StatusFailure)
-	assert.Equal(t, "1000.00 1000.00", balances(), "what failed is gone, its decimals too")
-	zeros := startedWith(t, client, "zeros", "1."+strings.Repeat("0", 40))
-	assert.Equal(t, "1000.00 1001."+strings.Repeat("0", 40), balances(), "what may succeed is there")
-	settle(zeros, paymentsvc.StatusSuccess)
+	balances("1000", "1000."+strings.Repeat("0", 59)+"1")
+	_, err := srv.Settle(fine, paymentsvc.StatusFailure)
+	require.NoError(t, err)
+	balances("1000", "1000")
 	startedWith(t, client, "large", "1"+strings.Repeat("0", 30)+".5")
-	assert.Equal(t, "1001."+strings.Repeat("0", 40)+" 1"+strings.Repeat("0", 26)+"1001.5", balances(),
-		"the exact sum fits")
+	balances("1000", "1"+strings.Repeat("0", 26)+"1000.5") // fits without the zeros at its end
 }
 
 func TestBalanceRejectsMoreDigitsThanAnAmountHolds(t *testing.T) {

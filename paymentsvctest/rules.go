@@ -25,7 +25,7 @@ const (
 	AnyEndpoint = ""
 )
 
-// covers reports whether a rule for pattern is about endpoint, both as above.
+// covers reports whether pattern, a constant or a path as above, matches endpoint.
 func covers(pattern, endpoint string) bool {
 	return pattern == AnyEndpoint || endpoint == pattern || strings.HasPrefix(endpoint, pattern+"/")
 }
@@ -53,7 +53,7 @@ func First(n int) Which {
 // Where selects the numbers accepted by match. text is its name. match must be a pure function.
 func Where(text string, match func(n int) bool) Which { return Which{text, match} }
 
-// String says which.
+// String returns the name of the selection.
 func (w Which) String() string {
 	if w.match == nil {
 		return Every().text
@@ -65,8 +65,6 @@ func (w Which) selects(n int) bool { return w.match == nil || w.match(n) }
 
 // Rule is a rule of [Server.Fault] or [Server.FaultNotifications].
 type Rule struct {
-	// ID counts the server's rules from 1.
-	ID int
 	// On is the endpoint or the event, "" for all. Which is the selection. Faults are the faults as text for
 	// ParseFault or ParseNotificationFault.
 	On     string
@@ -105,7 +103,7 @@ func (r *Rule) Remove() {
 	r.server.notifyRules = slices.DeleteFunc(r.server.notifyRules, is)
 }
 
-// String shows the rule on one line.
+// String returns the rule on one line.
 func (r *Rule) String() string {
 	on := r.On
 	if on == "" {
@@ -152,17 +150,8 @@ func (s *Server) fault(list *[]*Rule, r *Rule) *Rule {
 	r.server, r.Which = s, r.which.String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ruleCount++
-	r.ID = s.ruleCount
 	*list = append(*list, r)
 	return r
-}
-
-// Rules returns the rules for requests, then the rules for notifications, each in the order of their creation.
-func (s *Server) Rules() []*Rule {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Concat(s.rules, s.notifyRules)
 }
 
 // ClearFaults ends all rules, and Chaos.
@@ -182,10 +171,10 @@ func texts[F fmt.Stringer](faults []F) []string {
 
 // Chaos configures random faults, see [Server.Chaos].
 type Chaos struct {
-	// Seed makes a run repeatable: the nth request to an endpoint has the same faults in every run. 0 takes a random
-	// one, which Server.Chaos prints.
+	// Seed makes a run repeatable, because the nth request to an endpoint has the same faults in every run. 0 means a
+	// random seed, which Server.Chaos prints.
 	Seed uint64
-	// OneIn is N where one request, or notification, in N has a fault on average; 0 means 4.
+	// OneIn is the average number of requests, or of notifications, for each fault. 0 means 4.
 	OneIn int
 	// Faults are the faults of requests. nil means AllFaults, and an empty list disables them.
 	Faults []Fault
@@ -194,7 +183,7 @@ type Chaos struct {
 	NotificationFaults []NotificationFault
 }
 
-// chaos is a Chaos at work; the server's lock guards its counters.
+// chaos is an active Chaos. The server's lock guards its counters.
 type chaos struct {
 	Chaos
 	counts map[string]int
@@ -222,8 +211,8 @@ func (s *Server) Chaos(c Chaos) (seed uint64) {
 	return c.Seed
 }
 
-// pick returns no fault most of the time, or else one, and sometimes two. The result depends only on the seed, the
-// stream, and how often the stream was asked before.
+// pick returns one fault, or sometimes two, for one call in OneIn. The result depends only on the seed, the stream and
+// the number of earlier calls for the stream.
 func pick[F any](c *chaos, stream string, faults []F) []F {
 	if c == nil || len(faults) == 0 {
 		return nil

@@ -34,12 +34,11 @@ type Server struct {
 
 	explainers map[int64]*discover.Explainer // by project
 
-	mu        sync.Mutex // guards everything below
-	books     *books
-	rules     []*Rule // for requests
-	ruleCount int
-	chaos     *chaos
-	dialed    map[string]bool // local addresses of the connections that HTTPClient's client has open
+	mu     sync.Mutex // guards everything below
+	books  *books
+	rules  []*Rule // for requests
+	chaos  *chaos
+	dialed map[string]bool // local addresses of the connections that HTTPClient's client has open
 
 	arrivals   map[string]int // requests by endpoint
 	rejections record[Rejection]

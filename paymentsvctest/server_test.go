@@ -20,11 +20,7 @@ import (
 
 // Partners call the fake, while operators read it, settle orders, send notifications and set faults.
 func TestFakeIsSafeForConcurrentUse(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
-		c.Script = func(paymentsvctest.Order) []paymentsvc.StatusName {
-			return []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess}
-		}
-	}))
+	srv := paymentsvctest.Start(t, config(everyStartCounts))
 	srv.SetReceiver(paymentsvctest.ToHandler(http.NotFoundHandler(), "/"))
 	client := newClient(t, srv)
 	first, err := client.InitPayout(t.Context(), payout("payout-0"))
@@ -38,9 +34,7 @@ func TestFakeIsSafeForConcurrentUse(t *testing.T) {
 				notifications := srv.FaultNotifications("", paymentsvctest.Nth(i), paymentsvctest.RepeatedBy(1))
 				_, _ = client.InitForm(t.Context(), payment(userData))
 				id := pay(t, client, userData)
-				_, err := srv.Step()
-				assert.NoError(t, err)
-				_, err = srv.Settle(first.OrderID, paymentsvc.StatusPending)
+				_, err := srv.Settle(first.OrderID, paymentsvc.StatusPending)
 				assert.NoError(t, err)
 				n, err := srv.Compose(id, paymentsvc.StatusSuccess)
 				assert.NoError(t, err)
@@ -48,8 +42,7 @@ func TestFakeIsSafeForConcurrentUse(t *testing.T) {
 				srv.Deliver(t.Context())
 				_, err = srv.Balance(project)
 				assert.NoError(t, err)
-				_ = fmt.Sprint(srv.Orders(), srv.Outbox(), srv.Deliveries(), srv.Rejected(), srv.SignatureFaults(), srv.Rules(),
-					srv)
+				_ = fmt.Sprint(srv.Orders(), srv.Outbox(), srv.Deliveries(), srv.Rejected(), srv.SignatureFaults(), srv)
 				_ = srv.Requests(paymentsvctest.AnyEndpoint) + rule.Hits() + notifications.Hits()
 				rule.Remove()
 				notifications.Remove()
@@ -169,7 +162,7 @@ func TestFaultsApplyToMatchingRequests(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, srv.Move(nth(4), paymentsvc.StatusFailure))
-	require.ErrorContains(t, srv.Move(nth(4), paymentsvc.StatusSuccess), "no way out")
+	require.ErrorContains(t, srv.Move(nth(4), paymentsvc.StatusSuccess), "no status after")
 	srv.Deliver(t.Context())
 	require.Equal(t, 2, received, "one was lost, and nobody was told of another")
 	require.Equal(t, 1, lost.Hits())
@@ -260,12 +253,10 @@ func TestMaxRecordsBoundsTheRecords(t *testing.T) {
 	for _, userData := range []string{"a", "b", "c", "d"} {
 		ask(userData)
 	}
-	require.Zero(t, srv.Dropped())
 	test := &spy{TB: t}
 	srv.AssertNoneRejected(test)
 	require.Empty(t, test.errors)
 	ask("e")
-	require.Equal(t, 3, srv.Dropped())
 	rejected, all := srv.RejectedAfter(4)
 	require.Equal(t, 5, all)
 	require.Equal(t, "e", rejected[0].UserData)
@@ -279,7 +270,6 @@ func TestMaxRecordsBoundsTheRecords(t *testing.T) {
 	for range 5 {
 		srv.Send(t.Context(), paymentsvctest.Notification{ProjectID: 42})
 	}
-	require.Equal(t, 6, srv.Dropped())
 	deliveries, all := srv.DeliveriesAfter(3)
 	require.Len(t, deliveries, 2)
 	require.Equal(t, 5, all)

@@ -12,18 +12,18 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// SignatureFault is a request with a wrong timestamp or signature, and why.
+// SignatureFault is a request with a wrong timestamp or signature, and the reason.
 type SignatureFault struct {
-	// Endpoint and Number say which request it was, counted from 1 at the endpoint.
+	// Endpoint is the path below {base_url}, and Number counts the requests there from 1.
 	Endpoint string
 	Number   int
 	// Reason is the cause in one sentence, see [discover.Mistake], or the length of the expected canonical string.
 	Reason string
-	// Difference is where the signed text differs from the right one, nil if that is not known.
+	// Difference is the first difference from the expected canonical string, or nil if it is unknown.
 	Difference *Difference
 }
 
-// String returns all of it on one line.
+// String returns the fault on one line.
 func (f SignatureFault) String() string {
 	text := fmt.Sprintf("%s, request %d: %s", f.Endpoint, f.Number, f.Reason)
 	if f.Difference != nil {
@@ -32,16 +32,16 @@ func (f SignatureFault) String() string {
 	return text
 }
 
-// Difference is the first difference of two canonical strings, with a few bytes around it. Every secret and every
-// digit is masked, except those of the timestamp; letters are shown.
+// Difference is the first difference of two canonical strings, with a few bytes around it. Secrets and digits are
+// masked, except the digits of the timestamp. Letters are not masked.
 type Difference struct {
-	// Offset is the number of bytes that are equal.
+	// Offset is the number of equal bytes before the difference.
 	Offset int
-	// Signed and Expected are the bytes around it.
+	// Signed and Expected are the bytes around the difference.
 	Signed, Expected string
 }
 
-// String shows both sides.
+// String returns the offset and both sides.
 func (d Difference) String() string {
 	return fmt.Sprintf("the canonical strings differ at byte %d: signed %q, expected %q", d.Offset, d.Signed, d.Expected)
 }
@@ -54,12 +54,12 @@ func (s *Server) SignatureFaults() []SignatureFault {
 	return list
 }
 
-// Watch returns the scheme, and records the canonical strings that it signs. Use it in the code under test, so that
-// [Server.SignatureFaults] can show where that code's canonical string differs from that of Config.Scheme:
+// Watch returns a copy of scheme that records its canonical strings. If the code under test signs with this copy,
+// [Server.SignatureFaults] has the first difference from the canonical string of Config.Scheme:
 //
 //	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: srv.Watch(mine), Secret: secret})
 //
-// Only the latest 256 are kept. Without Watch the server searches for the cause, see [discover.Explainer].
+// The server keeps the latest 256 strings. Without Watch it searches for the cause, see [discover.Explainer].
 func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 	inner := scheme.Canonical
 	if inner == nil {
@@ -68,7 +68,7 @@ func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 	scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		before := len(dst)
 		dst, err := inner(dst, m)
-		if err == nil && m.Kind == paymentsvc.KindRequest {
+		if err == nil {
 			s.watched.add(dst[before:])
 		}
 		return dst, err
@@ -79,29 +79,26 @@ func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 // recorder keeps the latest canonical strings.
 type recorder struct {
 	mu    sync.Mutex
-	texts [256][]byte
-	next  int
+	texts [][]byte
 }
 
 func (r *recorder) add(text []byte) {
+	const most = 256
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.texts[r.next%len(r.texts)] = bytes.Clone(text)
-	r.next++
-}
-
-// latest returns the recorded strings, the newest first.
-func (r *recorder) latest() [][]byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	texts := make([][]byte, 0, len(r.texts))
-	for i := range min(r.next, len(r.texts)) {
-		texts = append(texts, r.texts[(r.next-1-i)%len(r.texts)])
+	if len(r.texts) == most {
+		r.texts = slices.Delete(r.texts, 0, 1)
 	}
-	return texts
+	r.texts = append(r.texts, bytes.Clone(text))
 }
 
-// newExplainers returns the explainer of each project. It explains its wrong signatures.
+func (r *recorder) all() [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.texts)
+}
+
+// newExplainers returns an explainer of wrong signatures for each project.
 func newExplainers(c *Config) map[int64]*discover.Explainer {
 	explainers := map[int64]*discover.Explainer{}
 	for _, p := range c.Projects {
@@ -126,7 +123,7 @@ func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 	if len(m.Body) > longest {
 		return &SignatureFault{Reason: "the signature is wrong, and the body is too large for a search of the mistake"}
 	}
-	signature, watched := m.Header.Get("Signature"), s.watched.latest()
+	signature, watched := m.Header.Get("Signature"), s.watched.all()
 	for _, signed := range watched {
 		scheme := paymentsvc.Scheme{Canonical: canonical.Literal(string(signed)), Encoding: s.cfg.Scheme.Encoding}
 		if made, err := scheme.Signature(p.Secret, m); err == nil && made == signature {
@@ -134,11 +131,8 @@ func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 		}
 	}
 	mistake := s.explainers[p.ID].Explain(m, signature)
-	switch {
-	case mistake.Canonical != nil:
+	if mistake.Canonical != nil {
 		return s.differs(mistake.Text, mistake.Canonical, m)
-	case len(watched) == 0:
-		return &SignatureFault{Reason: mistake.Text}
 	}
 	expected, _ := s.cfg.Scheme.Canonical(nil, m) // Explain reports the error
 	if slices.ContainsFunc(watched, func(signed []byte) bool { return bytes.Equal(signed, expected) }) {
@@ -157,7 +151,7 @@ func (s *Server) differs(reason string, signed []byte, m *paymentsvc.Message) *S
 	return &SignatureFault{Reason: reason, Difference: NewDifference(signed, expected, m.Timestamp, secrets...)}
 }
 
-// excerpt is how many bytes on each side of a difference are shown.
+// excerpt is the number of bytes on each side of a difference.
 const excerpt = 12
 
 // NewDifference returns the first difference of two canonical strings, or nil for equal ones. It masks the secrets and

@@ -151,6 +151,11 @@ func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 	assert.Equal(t, strings.Index(payoutBody, card)+8, faults[1].Difference.Offset)
 	assert.Equal(t, `n":"################","u`, faults[1].Difference.Signed)
 	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "only the place shows the difference")
+	signWrongly(t, srv, secret, theirs(canonical.Body, canonical.Literal(string(oldSecret))), nil)
+	assert.Equal(t, `:"payout-#"}************`, srv.SignatureFaults()[2].Difference.Signed)
+	assert.Equal(t, "#x", paymentsvctest.NewDifference([]byte("4x"), []byte("4y"), "4").Signed, "no timestamp is so short")
+	overlapping := paymentsvctest.NewDifference([]byte("ababab"), nil, "", "abab")
+	assert.Equal(t, "******", overlapping.Signed)
 }
 
 func TestSignatureFaultOfASchemeThatFails(t *testing.T) {

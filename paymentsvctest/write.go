@@ -2,12 +2,10 @@ package paymentsvctest
 
 import (
 	"bytes"
-	"compress/flate"
+	"compress/gzip"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -50,35 +48,20 @@ func (s *Server) distort(a answer, e *effects) answer {
 	return a
 }
 
-// bomb returns body and then spaces, size bytes in all, in the gzip format of RFC 1952. It compresses one piece of the
-// spaces and copies the result.
+// bomb returns body and then spaces, size bytes in all, compressed with gzip.
 func bomb(body []byte, size int) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out) // a buffer takes everything
+	_, _ = w.Write(body)
 	spaces := bytes.Repeat([]byte(" "), 64<<10)
-	piece := deflated(spaces)
-	out := append([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}, deflated(body)...)
-	sum := crc32.ChecksumIEEE(body)
-	missing := max(size-len(body), 0)
-	for ; missing >= len(spaces); missing -= len(spaces) {
-		out = append(out, piece...)
-		sum = crc32.Update(sum, crc32.IEEETable, spaces)
+	for missing := size - len(body); missing > 0; missing -= len(spaces) {
+		_, _ = w.Write(spaces[:min(missing, len(spaces))])
 	}
-	out = append(out, deflated(spaces[:missing])...)
-	sum = crc32.Update(sum, crc32.IEEETable, spaces[:missing])
-	out = append(out, 0x01, 0x00, 0x00, 0xff, 0xff) // the empty last block of RFC 1951
-	out = binary.LittleEndian.AppendUint32(out, sum)
-	return binary.LittleEndian.AppendUint32(out, uint32(max(size, len(body)))) //nolint:gosec // modulo 2^32, by the format
+	_ = w.Close()
+	return out.Bytes()
 }
 
-// deflated compresses data into independent blocks that end at a byte.
-func deflated(data []byte) []byte {
-	var buf bytes.Buffer
-	w, _ := flate.NewWriter(&buf, flate.DefaultCompression) // fails for unknown levels
-	_, _ = w.Write(data)                                    // a buffer takes everything
-	_ = w.Flush()
-	return buf.Bytes()
-}
-
-// misshapen gives every value of an object another type.
+// misshapen replaces each value of an object by a value of another type.
 func misshapen(fields object) []byte {
 	for name, value := range fields {
 		if value[0] == '"' {
@@ -144,7 +127,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effe
 		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)
-	flush := func() { _ = http.NewResponseController(w).Flush() } // a client that left is not told
+	flush := func() { _ = http.NewResponseController(w).Flush() } // the client may have left
 	s.writeBody(r.Context(), w, flush, body, e.slow)
 	if isCut || e.cut.framing == chunked {
 		flush()
@@ -173,7 +156,7 @@ func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
 // writeBody sends a body, slowly if pause is set, until the client leaves or the server closes.
 func (s *Server) writeBody(ctx context.Context, w io.Writer, flush func(), body []byte, pause time.Duration) {
 	if pause <= 0 {
-		_, _ = w.Write(body) // a client that left is not told
+		_, _ = w.Write(body) // the client may have left
 		return
 	}
 	ticker := time.NewTicker(pause)

@@ -113,10 +113,10 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 			return p.apply(w, r, a, chosen)
 		}
 	}
-	v.Rows, _, err = p.byLine(ctx, a.filter, a.fits, "", maxListed)
-	v.Listed = err == nil
-	if !v.Listed && !errors.Is(err, errTooManyRows) {
-		return err
+	v.Listed = len(chosen.listed) <= maxSorted
+	if v.Listed {
+		sortByLine(chosen.listed)
+		v.Rows = chosen.listed[:min(maxListed, len(chosen.listed))]
 	}
 	v.frame, err = p.frame(r, "Review the changes", "")
 	if err != nil {
@@ -149,6 +149,7 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, chosen se
 // old confirmation then fails for later rows, for a row sent meanwhile, and after another hold.
 type selection struct {
 	rows       []durable.Decision
+	listed     []durable.Row // the first maxSorted+1 rows
 	sum        string
 	hash       string
 	generation int64 // of holds
@@ -169,6 +170,9 @@ func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
 			continue
 		}
 		s.rows = append(s.rows, durable.Decision{Kind: a.choice.Kind, UserData: row.UserData, Version: row.Version, By: a.by})
+		if len(s.listed) <= maxSorted {
+			s.listed = append(s.listed, row)
+		}
 		_, _ = fmt.Fprintf(hash, "%q %d\n", row.UserData, row.Version)
 		if amount, ok := new(big.Rat).SetString(row.Amount.String()); ok {
 			total.Add(total, amount)
@@ -272,39 +276,25 @@ func (p *page) listed(ctx context.Context, text string) (list []string, err erro
 		"%d entries of the list are not the user_data of a row. The first of them is entry %d.", len(place), first))
 }
 
-// byLine returns up to n rows that f selects and the function fits accepts, in the order of their files and lines. The
-// list continues after the place of a row, "" for the beginning. more reports that other rows follow. If f selects more
-// rows than maxSorted, the error is errTooManyRows.
+// byLine returns up to n rows of f in the order of their files and lines, after a place, "" for the beginning. more
+// reports that other rows follow. If f selects more rows than maxSorted, the error is errTooManyRows.
 func (p *page) byLine(
-	ctx context.Context, f durable.Filter, fits func(durable.Row) bool, after string, n int,
+	ctx context.Context, f durable.Filter, after string, n int,
 ) (rows []durable.Row, more bool, err error) {
-	read := 0
-	for row, err := range p.store.Rows(ctx, f) {
-		if err != nil {
-			return nil, false, err
-		}
-		read++
-		if read > maxSorted {
-			return nil, false, errTooManyRows
-		}
-		if fits(row) && linePlace(row) > after {
-			rows = append(rows, row)
-		}
-		if len(rows) > 2*n+1 {
-			rows = firstByLine(rows, n+1)
-		}
+	rows, tooMany, err := p.collect(ctx, f, maxSorted)
+	if err == nil && tooMany {
+		err = errTooManyRows
 	}
-	rows = firstByLine(rows, n+1)
-	if len(rows) > n {
-		return rows[:n], true, nil
+	if err != nil {
+		return nil, false, err
 	}
-	return rows, false, nil
+	sortByLine(rows)
+	rows = slices.DeleteFunc(rows, func(row durable.Row) bool { return linePlace(row) <= after })
+	return rows[:min(n, len(rows))], len(rows) > n, nil
 }
 
-// firstByLine sorts rows by their places, and returns the first n.
-func firstByLine(rows []durable.Row, n int) []durable.Row {
+func sortByLine(rows []durable.Row) {
 	slices.SortFunc(rows, func(a, b durable.Row) int { return cmp.Compare(linePlace(a), linePlace(b)) })
-	return rows[:min(n, len(rows))]
 }
 
 // linePlace returns a text for a comparison by file, line and user_data. The number of digits precedes a line, because

@@ -119,14 +119,23 @@ func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 	send()
 	assert.Equal(t, 2, o.service.starts(queued[0].UserData))
 
+	decideUnpaid := func() {
+		t.Helper()
+		unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
+		_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
+		require.NoError(t, err)
+	}
+	decideUnpaid()
+	seen := o.queue("april", "3.00", "2.00")[1]
+	send()
+	version := o.row(seen.UserData).Version
 	form = hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
-	unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
-	_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
-	require.NoError(t, err)
-	other := o.queue("april", "3.00", "2.00")[1]
+	decideUnpaid()
+	other := o.queue("may", "3.00", "3.00", "2.00")[2]
 	send()
-	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "another row with the same amount")
+	require.Equal(t, version, o.row(other.UserData).Version)
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code, "another row with the same amount and version")
 	send()
 	assert.Equal(t, 1, o.service.starts(other.UserData))
 }

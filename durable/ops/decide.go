@@ -174,8 +174,8 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 const errHoldChanged = rejection("The pause or the hold has changed meanwhile, so it was not ended. " +
 	"Look at its reason first.")
 
-// controlHash returns a hash that differs between two holds and between two pauses. So the form of an earlier pause or
-// hold cannot end a later pause or hold.
+// controlHash returns a hash that differs between two holds, and between two pauses with another author or reason. So
+// the form of an earlier pause or hold cannot end a later one that its operator has not seen.
 func controlHash(s durable.Status) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", s.Generation, s.By, s.Reason))
 	return hex.EncodeToString(sum[:])

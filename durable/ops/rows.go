@@ -108,8 +108,7 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
 	v.ByLine = isByLine(r)
 	if v.ByLine {
 		v.Fields.Set("order", "line")
-		all := func(durable.Row) bool { return true }
-		v.Rows, more, err = p.byLine(r.Context(), f, all, after, rowsPerPage)
+		v.Rows, more, err = p.byLine(r.Context(), f, after, rowsPerPage)
 	} else {
 		f.After = after
 		v.Rows, more, err = p.collect(r.Context(), f, rowsPerPage)
@@ -125,19 +124,15 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
 	}
 	if more {
 		next := maps.Clone(v.Fields)
-		next.Set("after", cursor(v.Rows[len(v.Rows)-1], v.ByLine))
+		last := v.Rows[len(v.Rows)-1]
+		next.Set("after", last.Cursor())
+		if v.ByLine {
+			next.Set("after", linePlace(last))
+		}
 		v.Next = p.location("/rows", next)
 	}
 	p.show(w, http.StatusOK, "list", v)
 	return nil
-}
-
-// cursor returns the place of a row in one of the orders.
-func cursor(row durable.Row, byLine bool) string {
-	if byLine {
-		return linePlace(row)
-	}
-	return row.Cursor()
 }
 
 // fileName returns the name of a batch, "" for an unknown batch or without one.

@@ -55,7 +55,7 @@ func Check(file io.Reader, o Options) (Report, error) { return check(file, o, fu
 
 // check also calls accepted with each payout.
 func check(file io.Reader, o Options, accepted func(Row)) (Report, error) {
-	c := newCounter(o)
+	c := counter{scale: o.scale()}
 	for row, err := range Rows(file, o) {
 		if err != nil {
 			return c.report(), err
@@ -100,16 +100,20 @@ func many(n int64, one, more string) string {
 // counter counts rows.
 type counter struct {
 	r        Report
-	sum      sum
+	scale    int   // the number of decimals of a total
+	all      sum   // of all readable amounts
+	accepted sum   // of the payouts
+	subtotal bool  // a row was the sum of the rows above
 	totalRow int64 // the line of the last payout if it has the sum of the rows above, or 0
 	// long counts the destinations with more digits than a spreadsheet keeps. rounded counts the long destinations with
 	// only zeros after these digits.
 	long, rounded int64
 }
 
-func newCounter(o Options) *counter { return &counter{sum: sum{scale: o.scale()}} }
-
 func (c *counter) add(row Row) {
+	isTotal := row.value != nil && c.isTotal(row.value)
+	c.subtotal = c.subtotal || isTotal
+	c.all.add(row.value)
 	c.r.Rows++
 	if row.Rejected != "" {
 		c.r.Rejected++
@@ -125,9 +129,9 @@ func (c *counter) add(row Row) {
 		return
 	}
 	c.r.Payouts++
-	c.sum.add(row.Amount, exact(row.Amount))
+	c.accepted.add(row.value)
 	c.totalRow = 0
-	if row.isTotal {
+	if isTotal {
 		c.totalRow = row.Line
 	}
 	if len(row.Destination) > spreadsheetDigits && strings.Trim(row.Destination, "0123456789") == "" {
@@ -138,11 +142,18 @@ func (c *counter) add(row Row) {
 	}
 }
 
+// isTotal reports whether a value is the sum of the rows above. Below rows with their subtotals, twice a total is the
+// sum.
+func (c *counter) isTotal(value *big.Rat) bool {
+	return c.all.isTotal(value) || c.accepted.isTotal(value) ||
+		c.subtotal && c.all.isTotal(new(big.Rat).Add(value, value))
+}
+
 // spreadsheetDigits is the number of digits that a spreadsheet keeps of a number. It replaces further digits by zeros.
 const spreadsheetDigits = 15
 
 func (c *counter) report() Report {
-	c.r.Total = c.sum.amount()
+	c.r.Total = c.accepted.amount(c.scale)
 	c.r.Warnings = nil
 	if c.long > 0 && c.rounded == c.long {
 		c.r.Warnings = []string{"all destinations with more than 15 digits have zeros after the fifteenth digit, " +
@@ -154,15 +165,13 @@ func (c *counter) report() Report {
 // sum is an exact sum of amounts.
 type sum struct {
 	rows  int
-	scale int // the largest number of decimals
 	total big.Rat
 }
 
-// add ignores an unset amount, whose value is nil.
-func (s *sum) add(amount paymentsvc.Amount, value *big.Rat) {
+// add ignores nil, the value of an unset amount.
+func (s *sum) add(value *big.Rat) {
 	if value != nil {
-		_, decimals, _ := strings.Cut(amount.String(), ".")
-		s.rows, s.scale = s.rows+1, max(s.scale, len(decimals))
+		s.rows++
 		s.total.Add(&s.total, value)
 	}
 }
@@ -170,22 +179,21 @@ func (s *sum) add(amount paymentsvc.Amount, value *big.Rat) {
 // isTotal reports whether a value is the sum of at least two amounts. With one amount it would be an equal payout.
 func (s *sum) isTotal(value *big.Rat) bool { return s.rows >= 2 && value.Cmp(&s.total) == 0 }
 
-// exact returns the value of an amount, nil for an unset amount. Callers reuse the value, because parsing costs more
-// than adding.
-func exact(amount paymentsvc.Amount) *big.Rat {
-	r, _ := new(big.Rat).SetString(amount.String())
-	return r
-}
-
-// amount returns a sum of positive amounts. A sum of more than 64 digits is unset, so it does not equal any other
-// amount.
-func (s *sum) amount() paymentsvc.Amount {
-	scale := s.scale
+// amount returns a sum of positive amounts with scale decimals, "0" without an amount. A sum of more than 64 digits is
+// unset, so it does not equal any other amount.
+func (s *sum) amount(scale int) paymentsvc.Amount {
 	if s.rows == 0 {
 		scale = 0
 	}
 	amount, _ := paymentsvc.ParseAmount(s.total.FloatString(scale))
 	return amount
+}
+
+// exact returns the value of an amount, nil for an unset amount. Callers reuse the value, because parsing costs more
+// than adding.
+func exact(amount paymentsvc.Amount) *big.Rat {
+	r, _ := new(big.Rat).SetString(amount.String())
+	return r
 }
 
 // duplicates has the first row of every reference, by the first 128 bits of the reference's SHA-256. A false match is

@@ -88,8 +88,8 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
-	i := importer{ImportConfig: c, hash: sha256.New(), added: newCounter(c.Options)}
-	i.result.NewTotal = i.added.report().Total
+	i := importer{ImportConfig: c, hash: sha256.New()}
+	i.result.NewTotal = i.added.amount(c.scale())
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return i.result, fmt.Errorf("payoutcsv: %w", err)
 	}
@@ -130,7 +130,7 @@ type importer struct {
 	batch   durable.Batch
 	line    int64 // line number of the last row read
 	payouts []durable.NewPayout
-	added   *counter
+	added   sum
 	result  Result
 }
 
@@ -291,12 +291,12 @@ func (i *importer) count(queued []durable.Queued) {
 			}
 		case q.New:
 			i.result.New++
-			i.added.sum.add(i.payouts[n].Amount, exact(i.payouts[n].Amount))
+			i.added.add(exact(i.payouts[n].Amount))
 		default:
 			i.result.Known++
 		}
 	}
-	i.payouts, i.result.NewTotal = i.payouts[:0], i.added.report().Total
+	i.payouts, i.result.NewTotal = i.payouts[:0], i.added.amount(i.scale())
 	if i.Progress != nil {
 		i.Progress(i.result)
 	}

@@ -136,14 +136,6 @@ func TestImportStoresNothingUnexpected(t *testing.T) {
 	})
 }
 
-func TestImportTotalsHaveTheSameDecimals(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		result, err := Import(t.Context(), c, strings.NewReader(header+"a,5,x\nb,7,x\n"))
-		require.NoError(t, err)
-		assert.Equal(t, "12.00 12.00", result.Report.Total.String()+" "+result.NewTotal.String())
-	})
-}
-
 func TestImportReportsConflicts(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		_, err := Import(t.Context(), c, strings.NewReader(header+"a,1,x\nb,1,x\nc,1,x\n"))

@@ -75,7 +75,7 @@ type Row struct {
 	// Contradicts reports whether the earlier row has another amount or destination, see [ErrContradiction].
 	Contradicts bool
 
-	isTotal bool // the amount is the sum of the rows above
+	value *big.Rat // of the amount, also of a rejected one; nil for other text
 }
 
 // Format writes the result of [Row.String] for every verb.
@@ -131,17 +131,14 @@ var (
 // reader reads a file row by row.
 type reader struct {
 	Options
-	lines    *lines
-	csv      *csv.Reader
-	before   int64             // lines before the header
-	names    map[string]string // columns of the file by normal name
-	columns  map[string]int    // index by column
-	unnamed  []int             // indexes of columns without a name
-	width    int
-	seen     duplicates
-	all      sum  // of all readable amounts
-	accepted sum  // of the accepted rows
-	subtotal bool // a row was the sum of the rows above
+	lines   *lines
+	csv     *csv.Reader
+	before  int64             // lines before the header
+	names   map[string]string // columns of the file by normal name
+	columns map[string]int    // index by column
+	unnamed []int             // indexes of columns without a name
+	width   int
+	seen    duplicates
 }
 
 // next returns the next row, or io.EOF after the last one.
@@ -155,7 +152,8 @@ func (r *reader) next() (Row, error) {
 		case errors.Is(err, io.EOF):
 			return Row{}, io.EOF
 		case errors.As(err, &parse):
-			return r.rejected(r.before+int64(parse.StartLine), formReason(parse, len(record), r.width)), nil
+			line := r.before + int64(parse.StartLine)
+			return r.reject(Row{Line: line}, formReason(parse, len(record), r.width)), nil
 		case err != nil:
 			return Row{}, fmt.Errorf("line %d: %w", before+1, err)
 		case !slices.ContainsFunc(record, func(s string) bool { return s != "" }):
@@ -182,59 +180,49 @@ func formReason(e *csv.ParseError, fields, width int) string {
 	return "a quotation mark that is not closed, or text after one that is"
 }
 
-// rejected returns a rejected row. The reason includes the range of lines if quotation marks join several lines.
-func (r *reader) rejected(line int64, reason string) Row {
-	if r.lines.count > line {
-		reason += fmt.Sprintf("; its quotation marks make one row of lines %d to %d", line, r.lines.count)
+// reject returns a rejected row. The reason includes the range of lines if quotation marks join several lines.
+func (r *reader) reject(row Row, reason string) Row {
+	if r.lines.count > row.Line {
+		reason += fmt.Sprintf("; its quotation marks make one row of lines %d to %d", row.Line, r.lines.count)
 	}
-	return Row{Line: line, Rejected: reason}
+	return Row{Line: row.Line, Rejected: reason, value: row.value}
 }
 
 func (r *reader) check(line int64, record []string) Row {
+	amount, amountReason := r.amount(record[r.columns[columnAmount]])
 	row := Row{
 		Line:        line,
 		Reference:   strings.Clone(record[r.columns[columnReference]]), // record is reused
+		Amount:      amount,
 		Destination: strings.Clone(record[r.columns[columnDestination]]),
+		value:       exact(amount),
 	}
-	amount, amountReason := r.amount(record[r.columns[columnAmount]])
-	row.Amount = amount
-	value := exact(amount)
-	row.isTotal = value != nil && r.isTotal(value)
-	r.subtotal = r.subtotal || row.isTotal
-	r.all.add(amount, value)
 	if reason := checkText(row.Reference); reason != "" {
-		return r.rejected(line, "reference: "+reason)
+		return r.reject(row, "reference: "+reason)
 	}
 	earlier, duplicate, key := r.seen.add(row.Reference, line)
 	if reason := checkText(row.Destination); reason != "" {
-		return r.rejected(line, "destination: "+reason)
+		return r.reject(row, "destination: "+reason)
 	}
 	if amountReason != "" {
-		return r.rejected(line, "amount: "+amountReason)
+		return r.reject(row, "amount: "+amountReason)
 	}
 	expected := r.ExpectRows != 0 && r.ExpectTotal.IsSet() && r.columns[columnAmount] == r.width-1
 	if !r.lines.ended && !expected {
-		return r.rejected(line, "the file ends in this row without a line end and may be cut off: end the line")
+		return r.reject(row, "the file ends in this row without a line end and may be cut off: end the line")
 	}
+	values := valuesOf(row.value, row.Destination)
 	if duplicate {
-		again := r.rejected(line, fmt.Sprintf("duplicate reference, already in line %d", earlier.line))
+		again := r.reject(row, fmt.Sprintf("duplicate reference, already in line %d", earlier.line))
 		again.Duplicate = true
-		if earlier.values != 0 && earlier.values != valuesOf(value, row.Destination) {
+		if earlier.values != 0 && earlier.values != values {
 			again.Contradicts = true
 			again.Rejected = fmt.Sprintf("lines %d and %d have one reference with different values", earlier.line, line)
 		}
 		return again
 	}
-	r.seen[key] = first{r.seen[key].line, valuesOf(value, row.Destination)}
-	r.accepted.add(amount, value)
+	r.seen[key] = first{r.seen[key].line, values}
 	return row
-}
-
-// isTotal reports whether a value is the sum of the rows above. Below rows with their subtotals, twice a total is the
-// sum.
-func (r *reader) isTotal(value *big.Rat) bool {
-	return r.all.isTotal(value) || r.accepted.isTotal(value) ||
-		r.subtotal && r.all.isTotal(new(big.Rat).Add(value, value))
 }
 
 const exponent = "a number with an exponent, as spreadsheets shorten long numbers"

@@ -58,9 +58,6 @@ func decoded(file io.Reader) (io.Reader, error) {
 			return nil, fmt.Errorf("the file is %s, want CSV: save the sheet as CSV", s.name)
 		}
 	}
-	if order, ok := utf32Order(begin); ok {
-		return nil, fmt.Errorf("the file is in UTF-32 (%s), want UTF-8 or UTF-16: save it as UTF-8", order)
-	}
 	var without transform.Transformer = transform.Nop // of a file without a byte order mark
 	switch {
 	case len(begin) < 2:
@@ -70,18 +67,6 @@ func decoded(file io.Reader) (io.Reader, error) {
 		without = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM).NewDecoder()
 	}
 	return transform.NewReader(r, unicode.BOMOverride(without)), nil
-}
-
-// utf32Order recognizes UTF-32 by the zero half of its first character, with or without a byte order mark. No text in
-// UTF-8 or UTF-16 has two such zeros, because a header has no NUL.
-func utf32Order(begin []byte) (name string, ok bool) {
-	switch {
-	case len(begin) < 4:
-		return "", false
-	case begin[0] == 0 && begin[1] == 0:
-		return "big-endian", true
-	}
-	return "little-endian", begin[2] == 0 && begin[3] == 0
 }
 
 // splitLine is a [bufio.SplitFunc]. Each token ends in LF, except a last line without a line end.

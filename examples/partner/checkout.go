@@ -7,12 +7,9 @@ import (
 	"errors"
 	"html/template"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,13 +28,11 @@ const waitForService = 10 * time.Second
 type shop struct {
 	*program
 	pages *template.Template
-	limit limiter
 }
 
 // handler serves the shop's pages, the service's notifications, and probes.
 func (s *shop) handler(notifications http.Handler) http.Handler {
 	s.pages = template.Must(template.ParseFS(files, "pages.html"))
-	s.limit.most = s.set.Checkouts
 	mux := http.NewServeMux()
 	mux.HandleFunc(
 		"GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, s.form("", uuid.New())) },
@@ -130,11 +125,6 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 		s.show(w, http.StatusUnprocessableEntity, s.form("Enter an amount with at most two decimals, such as 10.50.", basket))
 		return
 	}
-	if wait := s.limit.take(clientOf(r), time.Now()); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
-		s.show(w, http.StatusTooManyRequests, s.form("You have ordered very often. Wait a minute.", basket))
-		return
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), waitForService)
 	defer cancel()
 	row, err := s.store.Pay(ctx, durable.NewPayment{Key: basket.String(), Type: by, Amount: amount})
@@ -211,43 +201,4 @@ func orderView(row durable.Row, now time.Time) view {
 		v.Say = "We are finding out whether your payment was started. Do not pay again."
 	}
 	return v
-}
-
-// limiter limits each client to most checkouts per minute.
-type limiter struct {
-	most  int // 0 for no limit
-	mu    sync.Mutex
-	since time.Time
-	taken map[netip.Prefix]int
-}
-
-// take returns the time that a client has to wait, 0 if it may continue.
-func (l *limiter) take(client netip.Prefix, now time.Time) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.since) >= time.Minute {
-		l.since, l.taken = now, map[netip.Prefix]int{}
-	}
-	l.taken[client]++
-	if l.most == 0 || l.taken[client] <= l.most {
-		return 0
-	}
-	return l.since.Add(time.Minute).Sub(now)
-}
-
-// clientOf returns the IPv4 address or the IPv6 /64 network of a request's client. Behind a proxy, every request has
-// the address of the proxy. Use the proxy's own limit then, and -checkouts-per-minute 0.
-func clientOf(r *http.Request) netip.Prefix {
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	bits := 32
-	addr = addr.Unmap().WithZone("")
-	if addr.Is6() {
-		bits = 64
-	}
-	network, _ := addr.Prefix(bits)
-	return network
 }

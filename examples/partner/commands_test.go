@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path"
@@ -21,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
-	"github.com/paymentsvc/paymentsvc/durable/payoutcsv"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -54,12 +52,10 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 			{"all is well", none, "", nil, exitDone, 20, "20 pending"},
 			{"as expected", none, "", []string{"-expect-rows", "20", "-expect-total", "4058.70"}, exitDone, 20, "20 pending"},
 			{"another total", none, "", []string{"-expect-total", "4058.71"}, exitError, 0, "a total of 4058.70, want 4058.71"},
-			{"another number", none, "", []string{"-expect-rows", "21"}, exitError, 0, "20 payouts, want 21"},
 			{"an answer is lost", lost, "", nil, exitReview, 20, "1 unknown"},
 			{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
 			{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
-			{"a last row cut off", none, "x,1,4111", nil, exitReview, 20, "may be cut off"},
-			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rows of the file"},
+			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected in the file"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				database := filepath.Join(t.TempDir(), "partner.db")
@@ -85,73 +81,51 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 	assert.Contains(t, out, "none.csv")
 }
 
-// A payout may belong to the batch of an earlier file.
+// The rejected payout belongs to the batch of an earlier file.
 func TestPayoutsReportsPayoutsOfOtherFiles(t *testing.T) {
 	const header = "reference,amount,destination\n"
-	for name, c := range map[string]struct {
-		fault paymentsvctest.Fault // of the payout in the first file
-		text  string
-	}{
-		"rejected": {paymentsvctest.Reject(400, "E1", "no"), "1 rejected"},
-		"unknown": {
-			paymentsvctest.Answer(paymentsvctest.AfterCommit, 502, "application/json", `{"order_id":"1"}`), "1 unknown",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			service := startService(t)
-			service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), c.fault)
-			service.Fault(paymentsvctest.StatusPayout, paymentsvctest.Every(), paymentsvctest.Refuse())
-			args := append(serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db")), "payouts")
-			code, out := command(t, append(args, fileWith(t, header+"a,1,x\n"))...)
-			assert.Equal(t, exitReview, code, out)
-			code, out = command(t, append(args, fileWith(t, header+"a,1,x\nb,1,x\n"))...)
-			assert.Equal(t, exitReview, code, out)
-			assert.Contains(t, out, c.text)
-			assert.Contains(t, out, "1 pending")
-		})
-	}
-	t.Run("pruned", func(t *testing.T) {
-		service := startService(t)
-		args := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
-		file := fileWith(t, header+"a,1,x\n")
-		code, out := command(t, append(args, "payouts", file)...)
-		assert.Equal(t, exitDone, code, out)
-		set, _ := readSettings(args, from(), io.Discard)
-		p, err := open(t.Context(), set, io.Discard)
-		require.NoError(t, err)
-		defer p.Close()
-		for _, statement := range []string{
-			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`,
-			`UPDATE durable_orders SET state = 'succeeded', created_at = 0`,
-		} {
-			_, err := p.db.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
-		}
-		pruned, err := p.store.Prune(t.Context(), 24*time.Hour)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, pruned)
-		code, out = command(t, append(args, "payouts", file)...)
+	service := startService(t)
+	service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Reject(400, "E1", "no"))
+	args := append(serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db")), "payouts")
+	for _, file := range []string{"a,1,x\n", "a,1,x\nb,1,x\n"} {
+		code, out := command(t, append(args, fileWith(t, header+file))...)
 		assert.Equal(t, exitReview, code, out)
-		assert.Contains(t, out, "1 payout was pruned: the final states are not known any more")
-	})
+		assert.Contains(t, out, "1 rejected\n")
+		assert.Equal(t, strings.Contains(file, "b"), strings.Contains(out, "1 pending"), out)
+	}
 }
 
-// The database was restored, or the file changed, after the import.
-func TestPayoutsReportsMissingPayouts(t *testing.T) {
+func TestPayoutsReportsPrunedPayouts(t *testing.T) {
 	service := startService(t)
 	args := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
-	set, _ := readSettings(args, from(), io.Discard)
-	p, err := open(t.Context(), set, io.Discard)
+	file := fileWith(t, "reference,amount,destination\na,1,x\n")
+	code, out := command(t, append(args, "payouts", file)...)
+	assert.Equal(t, exitDone, code, out)
+	p := open(t, args...)
+	for _, statement := range []string{
+		`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`,
+		`UPDATE durable_orders SET state = 'succeeded', created_at = 0`,
+	} {
+		_, err := p.db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	pruned, err := p.store.Prune(t.Context(), 24*time.Hour)
 	require.NoError(t, err)
-	defer p.Close()
-	file, err := os.Open(fileWith(t, example(t, 2)))
+	require.EqualValues(t, 1, pruned)
+	code, out = command(t, append(args, "payouts", file)...)
+	assert.Equal(t, exitReview, code, out)
+	assert.Contains(t, out, "1 pruned: the final states are not known any more")
+}
+
+// The database was restored after the import.
+func TestPayoutsReportsMissingPayouts(t *testing.T) {
+	p := open(t, serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))...)
+	p.file = []byte(example(t, 2))
+	sent, err := p.wait(t.Context())
 	require.NoError(t, err)
-	defer file.Close()
 	var out strings.Builder
-	sent, err := p.wait(t.Context(), file, &out)
-	require.NoError(t, err)
-	assert.Equal(t, exitReview, review(&out, sent, payoutcsv.Result{}))
-	assert.Contains(t, out.String(), "2 payouts are missing in the database")
+	assert.Equal(t, exitReview, sent.print(&out, 0))
+	assert.Contains(t, out.String(), "2 missing in the database")
 }
 
 func TestSummaryCountsPayoutsInNeedOfReview(t *testing.T) {
@@ -202,6 +176,9 @@ func TestCheckSendsNothing(t *testing.T) {
 		{example(t, 1), nil, exitDone, "The database was not read"},
 		{example(t, 20), []string{"-expect-total", "1"}, exitError, "a total of 4058.70, want 1"},
 		{"reference,amount,destination\na,500000.01,x\n", nil, exitReview, "does not cover"},
+		{ // the total has too many digits for an Amount
+			"reference,amount,destination\na," + strings.Repeat("9", 64) + ",x\nb,1,x\n", nil, exitReview, "does not cover",
+		},
 		{
 			"reference;amount;destination;note\na;1,50;x;y\n", []string{"-decimal-comma", "-ignore-columns", "note"}, exitDone,
 			"total      1.50",
@@ -259,12 +236,30 @@ func TestHoldKeepsPayoutsBack(t *testing.T) {
 	service := startService(t)
 	flags := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
 	code, out := command(t, append(flags, "hold", "restored a backup")...)
+	assert.Equal(t, exitError, code, "a wrong path: %s", out)
+	open(t, flags...).Close()
+	code, out = command(t, append(flags, "hold", "restored a backup")...)
 	require.Equal(t, exitDone, code, out)
 	code, out = command(t, append(flags, "payouts", fileWith(t, example(t, 3)))...)
 	assert.Equal(t, exitReview, code, out)
 	assert.Contains(t, out, "3 created")
-	assert.Contains(t, out, "3 payouts are held until a person releases them on the operators' page: restored a backup")
+	assert.Contains(t, out, "3 held until an operator releases them on the operators' page. restored a backup")
 	assert.Empty(t, service.Orders())
+}
+
+// The database of the second run is empty, like a backup from before the first.
+func TestWitnessHoldsThePayoutsOfARestoredDatabase(t *testing.T) {
+	service := startService(t)
+	dir := t.TempDir()
+	file, witness := fileWith(t, example(t, 3)), filepath.Join(dir, "mark")
+	code, out := command(t, append(serviceFlags(t, service.URL, filepath.Join(dir, "before.db")),
+		"-witness", witness, "payouts", file)...)
+	require.Equal(t, exitDone, code, out)
+	code, out = command(t, append(serviceFlags(t, service.URL, filepath.Join(dir, "restored.db")),
+		"-witness", witness, "payouts", file)...)
+	assert.Equal(t, exitReview, code, out)
+	assert.Contains(t, out, "3 held until")
+	assert.Len(t, service.Orders(), 3)
 }
 
 // TestPayoutsWaitsForTheDatabase makes PostgreSQL unavailable while a file is imported, and again while it is sent.
@@ -309,7 +304,7 @@ func TestPayoutsWaitsForTheDatabase(t *testing.T) {
 	for err := range outages {
 		require.NoError(t, err)
 	}
-	assert.Contains(t, out, fmt.Sprintf("%d rows", n))
+	assert.Contains(t, out, fmt.Sprintf("rows %d,", n))
 	assert.Len(t, service.Orders(), n, "every payout is sent once")
 	counted := 0
 	for _, line := range regexp.MustCompile(`(?m)^ +(\d+) [a-z]+$`).FindAllStringSubmatch(out, -1) {

@@ -82,6 +82,18 @@ func command(t *testing.T, args ...string) (int, string) {
 	return code, out.String()
 }
 
+// open returns the program with its store, for the time of the test.
+func open(t *testing.T, args ...string) *program {
+	t.Helper()
+	set, code := readSettings(args, from(), io.Discard)
+	require.Equal(t, exitDone, code)
+	p := &program{set: set, log: set.logger(io.Discard)}
+	t.Cleanup(p.Close)
+	require.NoError(t, p.openService(t.Context()))
+	require.NoError(t, p.openStore(t.Context()))
+	return p
+}
+
 // serving is the program while it serves inside the test.
 type serving struct {
 	Public, Admin string
@@ -194,12 +206,12 @@ func serviceConfig(t *testing.T) paymentsvctest.Config {
 func serviceFlags(t *testing.T, address, database string) []string {
 	t.Helper()
 	return []string{
-		"-service", address, "-partner", "1001", "-project", "2002", "-scheme", demoScheme, "-error-fields", demoFields,
+		"-service", address, "-service-name", "pay", "-partner", "1001", "-project", "2002", "-scheme", demoScheme,
+		"-error-fields", demoFields,
 		"-not-found-codes", string(paymentsvctest.ProblemNotFound), "-duplicate-codes",
 		string(paymentsvctest.ProblemRepeated),
 		"-secret-file", fileWith(t, key), "-old-secret-file", fileWith(t, oldKey), "-database", database,
 		"-allow-unsafe-database",
-		"-checkouts-per-minute", "0",
 	}
 }
 

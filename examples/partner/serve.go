@@ -52,7 +52,13 @@ func (p *program) operators() http.Handler {
 		config.Notice = "demo: the service is a fake"
 	}
 	if header := p.set.UserHeader; header != "" { // the login proxy must remove this header from incoming requests
-		config.Login = func(r *http.Request) (string, bool) { return r.Header.Get(header), true }
+		config.Login = func(r *http.Request) (string, bool) {
+			names := r.Header.Values(header)
+			if len(names) != 1 { // two names show that the proxy kept the name in the request
+				return "", true
+			}
+			return names[0], true
+		}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", ops.OnlyHosts(p.set.AdminHosts, p.measure.Handler()))

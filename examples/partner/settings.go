@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -37,12 +36,13 @@ Without -service all calls go to a fake service inside this process, and no mone
 
 // settings are the parsed flags.
 type settings struct {
-	Command   string
-	Args      []string
-	TakesFile bool // the first of Args is a file
-	Rows      int  // of make-payouts
+	Command  string
+	Args     []string
+	FileName string // of payouts
+	Rows     int    // of make-payouts
 
 	Database                        string // "" for a SQLite file removed at the end
+	Witness                         string // the file of the witness, "" for the default of durable
 	Service                         string // "" for the fake
 	Name                            string // of the service, for durable.Config.Project
 	Partner, Project                int64
@@ -52,7 +52,7 @@ type settings struct {
 	NotFound                        func(*paymentsvc.Error) bool
 	AccountCodes, AdminHosts        []string
 	Addr, Admin, UserHeader         string
-	Checkouts, Slots, DemoFaults    int
+	Slots, DemoFaults               int
 	AllowUnsafe, Traces, LogJSON    bool
 	LogLevel                        slog.Level
 	File                            payoutcsv.Options
@@ -100,7 +100,9 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	list := func(to *[]string) func(string) error { return func(s string) error { *to = split(s); return nil } }
 
 	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file (DATABASE_URL;\n"+
-		"without either a SQLite file that is removed at the end)", text(&set.Database))
+		"with the fake, without either: a SQLite file that is removed at the end)", text(&set.Database))
+	flags.StringVar(&set.Witness, "witness", "",
+		"`file` that detects a restored database, on another volume than the database; with PostgreSQL there is no default")
 	flags.Func(
 		"service", "`address` of the service (PAYMENTSVC_URL; without either a fake inside this process)", text(&set.Service),
 	)
@@ -108,7 +110,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
 	flags.Func("secret-file", "`file` with the project secret key (PAYMENTSVC_SECRET_FILE)", text(&set.secretFile))
 	flags.StringVar(&set.Name, "service-name", "",
-		"`name` of the service in the database, which must never change; without it the address")
+		"your `name` for the service, stored in the database; it must never change, so it is not the address")
 	flags.StringVar(&set.oldFile, "old-secret-file", "",
 		"`file` with the key before a rotation: notifications may still be signed with it\n"+
 			"(not with a -scheme that contains the secret)")
@@ -127,9 +129,6 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 		"admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts),
 	)
 	flags.StringVar(&set.UserHeader, "admin-user-header", "", "`name` of the header in which your login says who decides")
-	flags.IntVar(
-		&set.Checkouts, "checkouts-per-minute", 10, "payments that one client address may start per minute; 0 is no limit",
-	)
 	flags.IntVar(&set.Slots, "slots", 8, "calls that this process makes at once")
 	flags.BoolVar(
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
@@ -143,7 +142,13 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 
 // fileFlags are the flags of a file of payouts.
 func (set *settings) fileFlags(flags *flag.FlagSet, list func(*[]string) func(string) error) {
-	flags.Int64Var(&set.File.ExpectRows, "expect-rows", 0, "`number` of payouts that a file must have")
+	flags.Func("expect-rows", "`number` of payouts that a file must have", func(s string) (err error) {
+		set.File.ExpectRows, err = strconv.ParseInt(s, 10, 64)
+		if err != nil || set.File.ExpectRows < 1 { // 0 would compare nothing
+			return errors.New("want a number above 0")
+		}
+		return nil
+	})
 	flags.TextVar(&set.File.ExpectTotal, "expect-total", paymentsvc.Amount{}, "`sum` of the payouts that a file must have")
 	flags.BoolVar(&set.File.DecimalComma, "decimal-comma", false, "amounts in a file are like 10,50")
 	flags.IntVar(&set.File.Scale, "scale", 2, "decimals that an amount in a file may have")
@@ -176,7 +181,6 @@ func (set *settings) complete(words []string) error {
 	if len(words) > 0 {
 		set.Command, set.Args = words[0], words[1:]
 	}
-	set.TakesFile = set.Command == "check" || set.Command == "payouts" || set.Command == "results"
 	bounds, known := map[string][2]int{
 		"serve": {0, 0}, "check": {1, 1}, "payouts": {1, 1}, "results": {0, 1}, "hold": {1, 1}, "make-payouts": {1, 1},
 	}[set.Command]
@@ -191,8 +195,13 @@ func (set *settings) complete(words []string) error {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil
-	case set.DemoFaults < 0 || set.Checkouts < 0 || set.Slots < 1 || set.File.Scale < 0:
-		return errors.New("-demo-faults, -checkouts-per-minute, -slots or -scale is out of range")
+	case set.DemoFaults < 0 || set.Slots < 1 || set.File.Scale < 0:
+		return errors.New("-demo-faults, -slots or -scale is out of range")
+	case set.Database == "" && (set.Command == "hold" || set.Service != "" && set.Command != "check"):
+		return errors.New("-service and hold need -database: a database for one run forgets its payouts and its hold")
+	}
+	if len(set.Args) > 0 && set.Command != "hold" {
+		set.FileName = set.Args[0]
 	}
 	if set.File.Scale == 0 {
 		set.File.Scale = -1 // no decimals, because 0 would be the default
@@ -204,10 +213,9 @@ func (set *settings) complete(words []string) error {
 }
 
 func (set *settings) readService() (err error) {
-	set.Service = strings.TrimRight(set.Service, "/")
-	set.Name = cmp.Or(set.Name, set.Service)
-	if set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" || set.fields == "" {
-		return errors.New("-service needs -partner, -project, -secret-file, -scheme and -error-fields")
+	if set.Name == "" || set.Partner == 0 || set.Project == 0 || set.secretFile == "" || set.schemeText == "" ||
+		set.fields == "" {
+		return errors.New("-service needs -service-name, -partner, -project, -secret-file, -scheme and -error-fields")
 	}
 	for name, file := range map[string]string{"-secret-file": set.secretFile, "-old-secret-file": set.oldFile} {
 		if file == "" {

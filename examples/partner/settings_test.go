@@ -12,8 +12,9 @@ import (
 
 func TestSettingsRejectInvalidValues(t *testing.T) {
 	service := []string{
-		"-service", "https://pay.example", "-partner", "1", "-project", "2", "-scheme", demoScheme, "-secret-file",
-		fileWith(t, key), "-error-fields", "code,message",
+		"-service", "https://pay.example", "-service-name", "pay", "-partner", "1", "-project", "2",
+		"-scheme", demoScheme, "-secret-file", fileWith(t, key), "-error-fields", "code,message",
+		"-database", "never-opened.db",
 	}
 	with := func(args ...string) []string { return append(append([]string{}, service...), args...) }
 	for _, c := range []struct {
@@ -27,11 +28,16 @@ func TestSettingsRejectInvalidValues(t *testing.T) {
 		{[]string{"-nonsense"}, "flag provided but not defined"},
 		{[]string{"-slots", "0"}, "out of range"},
 		{[]string{"-expect-total", "a lot", "check", "x"}, "invalid value"},
-		{[]string{"-service", "https://pay.example"}, "-service needs"},
+		{[]string{"-service", "https://pay.example", "-database", "x"}, "-service needs"},
+		{[]string{"-service", "https://pay.example"}, "need -database"},
+		{[]string{"-service", "https://pay.example", "payouts", "x"}, "need -database"},
+		{[]string{"hold", "a restore"}, "need -database"},
+		{[]string{"-expect-rows", "0", "check", "x"}, "want a number above 0"},
 		{with("-secret-file", fileWith(t, "\n")), "the file is empty"},
 		{with("-secret-file", "/nowhere"), "-secret-file: open /nowhere"},
+		{with("-service-name", ""), "-service needs -service-name"},
 		{with("-scheme", "hex(timestamp"), "-scheme: "},
-		{with("-error-fields", "code"), "is code,message"},
+		{with("-error-fields", "code"), "names of two fields"},
 		{with("-error-fields", "", "-not-found-codes", "none"), "-scheme and -error-fields"},
 	} {
 		code, out := command(t, c.args...)
@@ -50,14 +56,14 @@ func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {
 		"PAYMENTSVC_SECRET_FILE="+fileWith(t, key+"\n"),
 	)
 	set, code := readSettings([]string{
-		"-partner", "1", "payouts", "-project", "2", "march.csv", "-scheme", "hex(body), key text", "-old-secret-file",
-		fileWith(t, oldKey),
+		"-service-name", "pay", "-partner", "1", "payouts", "-project", "2", "march.csv",
+		"-scheme", "hex(body), key text", "-old-secret-file", fileWith(t, oldKey),
 		"-account-codes", "dry, empty", "-database", "file.db", "-error-fields", "code,message",
 	}, environment, &out)
 	require.NotNil(t, set, out.String())
 	assert.Zero(t, code)
 	assert.Equal(
-		t, "file.db https://pay.example payouts march.csv", set.Database+" "+set.Service+" "+set.Command+" "+set.Args[0],
+		t, "file.db https://pay.example/ payouts march.csv", set.Database+" "+set.Service+" "+set.Command+" "+set.Args[0],
 	)
 	assert.Equal(t, []paymentsvc.Secret{key, oldKey}, set.Keys)
 	assert.Equal(t, []string{"dry", "empty"}, set.AccountCodes)

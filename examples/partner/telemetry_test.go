@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -80,13 +79,9 @@ func TestGaugesAreEqualInPrometheusAndOpenTelemetry(t *testing.T) {
 	service := startService(t)
 	database := filepath.Join(t.TempDir(), "partner.db")
 	flags := serviceFlags(t, service.URL, database)
-	code, out := command(t, append(flags, "hold", "a restore")...)
-	require.Equal(t, exitDone, code, out)
-	set, code := readSettings(append(flags, "serve"), from(), io.Discard)
-	require.Equal(t, exitDone, code)
-	p, err := open(t.Context(), set, io.Discard)
+	p := open(t, flags...)
+	_, err := p.store.HoldPayouts(t.Context(), "ada", "a restore")
 	require.NoError(t, err)
-	defer p.Close()
 	tx, err := p.db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()

@@ -85,6 +85,19 @@ func Element(list []byte, index string) json.RawMessage {
 	return elements[at]
 }
 
+// IsObject reports whether data is exactly one JSON object, perhaps after a byte order mark.
+func IsObject(data []byte) bool { return isObject(TrimMark(data), nil) }
+
+// isObject calls member for each member of data, and reports whether data is exactly one JSON object.
+func isObject(data []byte, member func(name, value []byte)) bool {
+	start := SkipSpace(data, 0)
+	if start == len(data) || data[start] != '{' {
+		return false
+	}
+	end := endOfObject(data, start, 0, member)
+	return end >= 0 && SkipSpace(data, end) == len(data)
+}
+
 // Members calls member with the quoted name and the value of each member of the object at data[start], in their order.
 // It returns the index after the object, or -1 for invalid JSON. member also receives the members before a mistake.
 func Members(data []byte, start int, member func(name, value []byte)) int {
@@ -131,15 +144,7 @@ type reader struct {
 }
 
 func (r *reader) read(data []byte, fields []Field) error {
-	start := SkipSpace(data, 0)
-	if start == len(data) || data[start] != '{' {
-		if json.Valid(data) {
-			return errors.New("not a JSON object")
-		}
-		return invalid(data)
-	}
-	end := endOfObject(data, start, 0, func(name, value []byte) { r.member(fields, name, value) })
-	if end < 0 || SkipSpace(data, end) != len(data) {
+	if !isObject(data, func(name, value []byte) { r.member(fields, name, value) }) {
 		return invalid(data) // without the errors of its fields, because the rest of the text is unknown
 	}
 	if r.failure != nil {
@@ -370,11 +375,13 @@ func writtenFFFD(value []byte) int {
 	return bytes.Count(value, []byte("\uFFFD")) + bytes.Count(escapes, []byte(`\ufffd`))
 }
 
-// invalid returns the error of invalid JSON, without bytes of data.
+// invalid returns the error of data other than one JSON object, without bytes of data.
 func invalid(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var first json.RawMessage
 	switch err := dec.Decode(&first); {
+	case json.Valid(data):
+		return errors.New("not a JSON object")
 	case err == nil:
 		return errors.New("more than one JSON value")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

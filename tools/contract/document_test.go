@@ -53,7 +53,7 @@ type operation struct {
 	types           []string // payment types, the values of {type} in the path
 }
 
-// schema is an object's.
+// schema is the schema of an object.
 type schema struct {
 	properties []property // in the document's order
 	required   []string
@@ -136,7 +136,7 @@ func schemaOf(content *orderedmap.Map[string, *v3.MediaType]) *schema {
 	return s
 }
 
-// texts are the values of an enumeration.
+// texts returns the values of an enumeration.
 func texts(s *base.Schema) (values []string) {
 	for _, node := range s.Enum {
 		values = append(values, node.Value)
@@ -144,7 +144,7 @@ func texts(s *base.Schema) (values []string) {
 	return values
 }
 
-// message is one HTTP exchange as it was on the wire; the answer's part is empty for a notification.
+// message is an HTTP exchange. For a notification, the fields of the answer are empty.
 type message struct {
 	method string
 	url    string
@@ -159,13 +159,13 @@ type message struct {
 func (m *message) request() *http.Request {
 	req, err := http.NewRequest(m.method, m.url, bytes.NewReader(m.body))
 	if err != nil {
-		panic(err) // it came from net/http
+		panic(err) // the values are those of an http.Request
 	}
 	req.Header = m.header.Clone()
 	return req
 }
 
-// answered is m with an answer as a service gives it.
+// answered adds a successful answer to m.
 func (m *message) answered(body string) *message {
 	m.status, m.answerHeader, m.answer = http.StatusOK, http.Header{"Content-Type": {"application/json"}}, []byte(body)
 	return m
@@ -180,7 +180,7 @@ func (m *message) response() *http.Response {
 	}
 }
 
-// contract is the document at one base address, in two readings.
+// contract has two validators of the document for one base address.
 type contract struct {
 	// closed rejects names outside the document, for messages of the SDK and the fake.
 	closed validator.Validator
@@ -266,8 +266,8 @@ func TestDocumentIsOpenAPI31(t *testing.T) {
 	require.Equal(t, "3.1.0", parsed.GetVersion())
 }
 
-// TestSDKHasTheNamesOfTheDocument compares the version, the operations, their headers, and the events. The requests and
-// responses of the other tests have the fields.
+// TestSDKHasTheNamesOfTheDocument compares the version, the operations, their headers, and the events. Other tests
+// compare the fields.
 func TestSDKHasTheNamesOfTheDocument(t *testing.T) {
 	d := readDocument(t)
 	require.Equal(t, paymentsvc.InterfaceVersion, d.version)

@@ -135,7 +135,7 @@ func (s *service) record() http.Handler {
 	})
 }
 
-// arrived is a request as a server has read it.
+// arrived reads a request in a server.
 func arrived(r *http.Request) *message {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

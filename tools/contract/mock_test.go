@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -30,10 +29,9 @@ type controlCall struct {
 // TestMockControlAPIFitsItsDescription calls every operation of paymentsvc mock, and compares requests and answers with
 // the document that it serves.
 func TestMockControlAPIFitsItsDescription(t *testing.T) {
-	dir := t.TempDir()
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
-	control := startMock(t, dir, "-show-bodies", "-notify", receiver.URL)
+	control := startMock(t, "-show-bodies", "-notify", receiver.URL).ControlURL
 	document, err := http.Get(control + "/openapi.json")
 	require.NoError(t, err)
 	text, err := io.ReadAll(document.Body)
@@ -141,28 +139,34 @@ var controlCalls = []controlCall{
 	{"POST", "/stop", "", 202, false},
 }
 
-// startMock builds the command line, starts the mock server for the test, and returns the address of its control API.
-func startMock(t *testing.T, dir string, args ...string) string {
+// mockProcess is the mock server in a separate process.
+type mockProcess struct {
+	*exec.Cmd
+	readyFile  string
+	PID        int    `json:"pid"`
+	BaseURL    string `json:"base_url"`
+	ControlURL string `json:"control_url"`
+}
+
+// startMock builds the command line, and starts the mock server for the test.
+func startMock(t *testing.T, args ...string) *mockProcess {
 	t.Helper()
+	dir := t.TempDir()
 	program, ready := filepath.Join(dir, "paymentsvc"), filepath.Join(dir, "ready.json")
 	build := exec.CommandContext(t.Context(), "go", "-C", "../..", "build", "-o", program, "./cmd/paymentsvc")
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
 	args = append([]string{"mock", "-addr", "127.0.0.1:0", "-ready-file", ready}, args...)
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	said, err := cmd.StdoutPipe()
+	m := &mockProcess{Cmd: exec.CommandContext(t.Context(), program, args...), readyFile: ready}
+	said, err := m.StdoutPipe()
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // the context has ended it, or POST /stop
+	require.NoError(t, m.Start())
+	t.Cleanup(func() { _ = m.Wait() }) // the context has ended it, or the test
 	_, err = said.Read(make([]byte, 1))
-	require.NoError(t, err, "the mock has not started")
+	require.NoError(t, err, "the mock server has not started")
 	text, err := os.ReadFile(ready)
 	require.NoError(t, err)
-	var addresses struct {
-		ControlURL string `json:"control_url"`
-		PID        int    `json:"pid"`
-	}
-	require.NoError(t, json.Unmarshal(text, &addresses))
-	require.Equal(t, strconv.Itoa(cmd.Process.Pid), strconv.Itoa(addresses.PID))
-	return addresses.ControlURL
+	require.NoError(t, json.Unmarshal(text, m))
+	require.Equal(t, m.Process.Pid, m.PID)
+	return m
 }

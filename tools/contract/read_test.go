@@ -62,7 +62,7 @@ func readers(t testing.TB) (list []reader) {
 	})
 }
 
-// answering answers every request with the same.
+// answering is a transport with the same answer for each request.
 type answering struct{ *message }
 
 func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -110,26 +110,26 @@ func (r *reader) judge(t require.TestingT, body string) verdict {
 // and in widerValues.
 type stricter struct {
 	id, field string
-	empty     bool // it must not be empty; otherwise it must be there
+	empty     bool // the value must not be empty; otherwise the field must exist
 	section   string
 	reason    string
 }
 
 func stricterFields() []stricter {
 	const (
-		noForm    = "without the address there is no form: whether one was made is unknown"
-		noInvoice = "without it there is no invoice to show or to find: whether one was made is unknown"
-		noOrder   = "nothing can be found by an empty identifier"
+		noForm    = "a form without an address is useless, and its outcome is unknown"
+		noInvoice = "without it, the payer cannot open the invoice and the program cannot find it; the outcome is unknown"
+		noOrder   = "an empty identifier finds no order"
 	)
 	return []stricter{
 		{"InitForm", "redirect_url", false, "4.5", noForm},
 		{"InitInvoice", "invoice_url", false, "4.6", noInvoice},
 		{"InitInvoice", "order_id", false, "4.6", noInvoice},
 		{"InitInvoice", "order_id", true, "4.6", noOrder},
-		{"GetBalance", "currency", false, "4.7", "an amount without its currency is none"},
+		{"GetBalance", "currency", false, "4.7", "an amount without a currency has no meaning"},
 		{"InitPayout", "order_id", true, "4.3", noOrder},
 		{"StatusChanged", "order_id", true, "6", noOrder},
-		{"StatusChanged", "status_description", true, "6", "the only status whose values are shown is this name"},
+		{"StatusChanged", "status_description", true, "6", "the document specifies only the values of this status"},
 	}
 }
 
@@ -140,7 +140,7 @@ func needs(id, field string, empty bool) bool {
 	)
 }
 
-// wider is a value that the SDK takes where the document does not have it.
+// wider is a value that the SDK accepts, although the document does not allow it.
 type wider struct {
 	name    string
 	section string
@@ -149,15 +149,15 @@ type wider struct {
 	is      func(r *reader, p property, value string) bool
 }
 
-// widerValues are tried in their order.
+// widerValues returns these values. The first that fits decides.
 func widerValues() []wider {
 	optional := func(r *reader, p property) bool { return !r.schema.requires(p.name) && !needs(r.id, p.name, false) }
 	isText := func(value string) bool { return len(value) > 2 && value[0] == '"' }
-	const written = "programs write out so what they do not have"
+	const written = "programs encode missing values in this way"
 	return []wider{
 		{"null for a field that may be absent", "4", written, false,
 			func(r *reader, p property, value string) bool { return value == "null" && optional(r, p) }},
-		{"a number in quotes", "2.1", "it is as exact, and services write amounts so to keep them exact", false,
+		{"a number in quotes", "2.1", "services put amounts in quotes to keep them exact", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "number" && value == `"10.50"` }},
 		{"an integer in quotes", "2.1", "quotes must not lose a notification or the order_id of a start", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "integer" && value == `"17"` }},

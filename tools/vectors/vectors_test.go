@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("vectors.update", false, "write the table anew, with the languages that are at hand")
+var update = flag.Bool("vectors.update", false, "write the table again, with the installed languages")
 
 const table = "../../canonical/testdata/vectors.tsv"
 
-// bodies are the requests of the table, one a line.
+// bodies has a request of the table in each line.
 const bodies = `{"partner_id":17,"project_id":42}
 {"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order/1 é"}
 {"user_data":"a b+c~d*e!f'(g)","amount":100.00,"ok":true,"no":false,"note":null,"text":""}
@@ -25,7 +25,7 @@ const bodies = `{"partner_id":17,"project_id":42}
 {"amount":7.0,"payout_balance":12000000.0,"expected_balance":0.0001,"count":12345678901}
 `
 
-// TestVectorsFitEachLanguage runs each program that is at hand, and compares its lines with the table.
+// TestVectorsFitEachLanguage runs the program of each installed language, and compares its lines with the table.
 func TestVectorsFitEachLanguage(t *testing.T) {
 	kept, err := os.ReadFile(table)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestVectorsFitEachLanguage(t *testing.T) {
 	} {
 		t.Run(language, func(t *testing.T) {
 			if _, err := exec.LookPath(language); err != nil {
-				t.Skipf("%s is not installed, so its part of the table is not made anew", language)
+				t.Skipf("%s is not installed, so its part of the table is not compared", language)
 			}
 			run := exec.CommandContext(t.Context(), language, source)
 			run.Stdin, run.Stderr = strings.NewReader(bodies), os.Stderr
@@ -72,7 +72,7 @@ func TestVectorsFitEachLanguage(t *testing.T) {
 
 func TestVectorsFitOpenSSL(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("openssl is not installed, so the signatures are not made anew")
+		t.Skip("openssl is not installed, so the signatures are not compared")
 	}
 	for argument, file := range map[string]string{
 		"requests": "signatures.json", "notifications": "notifications.json",

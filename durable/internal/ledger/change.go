@@ -11,6 +11,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
+// Change is the slow way: one row in one transaction, with all consequences. It locks the order_id, the claim, the row
+// and the control row, in this order. A round waits for none of these locks.
+
 // errOrderTaken reports an order_id that another row has got at the same time. The next attempt finds it.
 var errOrderTaken = errors.New("durable: another row got the order_id")
 
@@ -102,8 +105,9 @@ func (tx *Tx) Taken(ctx context.Context, r *row.Row, orderID string) (bool, erro
 	return n > 0, err
 }
 
-// save writes a loaded row, and calls OnChange for a new state. Another process may have changed the row although it is
-// locked: a claim locks only the queue. So each statement repeats the condition, and save returns row.ErrChanged.
+// save writes a loaded row, and calls OnChange for a new state. A claim of another process may have changed the state,
+// because it locks the queue entry and not the row. So each statement repeats the condition, and save returns
+// row.ErrChanged.
 func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 	from := r.Loaded
 	moved := from != r.State

@@ -7,11 +7,16 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
+// A created row is in the queue or has a claim, and never both. A claim deletes the entry of the queue in its own
+// commit, so one process at most may call the service for the row. The token of a claim identifies its process and
+// round.
+
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
 // arrive late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.
 func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		claims, err := l.texts(ctx, tx, `SELECT user_data FROM durable_claims WHERE token{in $1}{lock}`, list(tokens))
+		claims, err := l.texts(ctx, tx,
+			`SELECT user_data FROM durable_claims WHERE token{in $1} ORDER BY user_data{lock}`, list(tokens))
 		if err != nil || len(claims) == 0 {
 			return err
 		}
@@ -40,7 +45,7 @@ func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) err
 	return err
 }
 
-// requeue makes created rows due that dequeue has removed. set is the begin of a list of further changes.
+// requeue makes created rows due that dequeue has removed. set has further changes, each with a comma after it.
 func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set string, args ...any) error {
 	if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET `+set+` due_at = {now}, updated_at = {now}, version = version + 1
 		WHERE state = 'created' AND user_data{in $1}`, append([]any{list(userData)}, args...)...); err != nil {
@@ -50,8 +55,8 @@ func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set
 }
 
 // dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. It locks the
-// rows first, as Change does. On PostgreSQL it looks up each row by the key, because without
-// statistics a join would compare each row with each.
+// rows first, as Change does. On PostgreSQL it looks up each row by the key, because without statistics a join would
+// compare each row with each.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
 	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
 	if l.Dialect == PostgreSQL {
@@ -78,7 +83,7 @@ func (l *Ledger) claim(
 	if k == row.Payment {
 		after = r.AfterPayments
 	}
-	due, err := l.texts(ctx, tx, claimSQL[0], string(k), generation, after.DueAt, after.UserData, limit)
+	due, err := l.texts(ctx, tx, claimSQL[0], string(k), generation, after.At, after.Key, limit)
 	if err != nil || len(due) == 0 {
 		return nil, err
 	}
@@ -94,9 +99,10 @@ func (l *Ledger) claim(
 }
 
 // Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at
-// most. Without a due payout the pause ends. On another server than identity, see Identify, Probe claims nothing.
+// most. Without a due payout the pause ends. On another server than identity, see Identify, Probe claims nothing. The
+// error is ErrOlder if the mark of SQLite is below witnessed.
 func (l *Ledger) Probe(
-	ctx context.Context, token string, lease int64, identity string,
+	ctx context.Context, token string, lease int64, identity string, witnessed int64,
 ) (claims []Claim, mark int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims = nil
@@ -115,7 +121,7 @@ func (l *Ledger) Probe(
 			_, err = l.exec(ctx, tx, `UPDATE durable_control SET pause_until = 0, probe = ''`)
 			return err
 		}
-		mark, err = l.mark(ctx, tx)
+		mark, err = l.raiseMark(ctx, tx, witnessed)
 		return err
 	})
 	return claims, mark, err

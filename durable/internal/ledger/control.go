@@ -113,17 +113,19 @@ func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
 	return err
 }
 
-// ReleaseHeld moves held payouts to the current generation, so that they are sent. It returns their number. If
-// generation is not the current one, it moves no payout, and the error is row.ErrChanged.
+// ReleaseHeld moves held payouts to the current generation, so that they are sent. They may have been started before
+// the hold, so a rejection is not final. It returns their number. If generation is not the current one, it moves no
+// payout, and the error is row.ErrChanged.
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		users, err := l.dequeue(ctx, tx, `generation < $2 AND user_data{in $1}{lock}`, list(userData), generation)
+		users, err := l.dequeue(ctx, tx, `generation < $2 AND user_data{in $1} ORDER BY user_data{lock}`,
+			list(userData), generation)
 		if err != nil {
 			return err
 		}
 		released = len(users)
-		if err := l.requeue(ctx, tx, users, `generation = $2,`, generation); err != nil {
+		if err := l.requeue(ctx, tx, users, `generation = $2, may_have_started = 1,`, generation); err != nil {
 			return err
 		}
 		// The lock lets another hold wait for the commit. A record locks its row before the control row, so this does too.
@@ -164,8 +166,7 @@ func (l *Ledger) Join(ctx context.Context, project string) (stored string, err e
 func (l *Ledger) Ready(ctx context.Context) error {
 	var wrote, read int64
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return l.one(ctx, tx, []any{&wrote}, `UPDATE durable_control
-			SET heartbeat = {greatest}(heartbeat + 1, {now}) RETURNING heartbeat`)
+		return l.one(ctx, tx, []any{&wrote}, `UPDATE durable_control SET heartbeat = heartbeat + 1 RETURNING heartbeat`)
 	})
 	if err == nil {
 		err = l.one(ctx, l.DB, []any{&read}, `SELECT heartbeat FROM durable_control`)

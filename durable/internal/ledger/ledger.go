@@ -99,9 +99,9 @@ func replacer(d Dialect, now string) *strings.Replacer {
 	return strings.NewReplacer(append(pairs, "{now}", now, "{in $1}", in+"1"+end, "{in $2}", in+"2"+end)...)
 }
 
-// unnotified is a condition on a queue row q: no unmatched notification has its user_data. Such a notification shows
-// that the service has the row: it was paid before a backup was restored. OFFSET 0 makes PostgreSQL look up one
-// user_data at a time instead of joining with all unmatched notifications.
+// unnotified is the condition that no unmatched notification has the user_data of the queue row q. A restored backup
+// may have lost the order_id of q, and such a notification is evidence that the service has q. OFFSET 0 makes
+// PostgreSQL look up one user_data at a time instead of joining with all unmatched notifications.
 const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
 	LIMIT 1 OFFSET 0)`
@@ -172,7 +172,7 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
 	if l.Dialect == SQLite {
 		// The first statement writes, so the transaction has SQLite's one lock from its start.
-		if _, err := tx.ExecContext(ctx, advanceMark); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE durable_mark SET mark = mark + 1`); err != nil {
 			return err
 		}
 	}
@@ -182,16 +182,26 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 	return tx.Commit()
 }
 
-// advanceMark advances the mark that a witness outside the database keeps too.
-const advanceMark = `UPDATE durable_mark SET mark = MAX(mark + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
+// ErrOlder reports a database with a lower mark than its witness.
+var ErrOlder = errors.New("durable: the database is an older copy than before")
 
-// mark returns the mark of SQLite's transaction, and 0 on PostgreSQL, whose transactions do not advance the mark.
-func (l *Ledger) mark(ctx context.Context, tx *sql.Tx) (mark int64, err error) {
-	if l.Dialect == SQLite {
-		err = l.one(ctx, tx, []any{&mark}, `SELECT mark FROM durable_mark`)
+// raiseMark raises the mark of SQLite to the time in microseconds, and returns it. The error is ErrOlder if the mark
+// was below the one of the witness. Tx raises the mark by one only, so after a restore the mark stays below the
+// witness. PostgreSQL has no mark in its transactions, and the result is 0.
+func (l *Ledger) raiseMark(ctx context.Context, tx rowser, witnessed int64) (mark int64, err error) {
+	if l.Dialect != SQLite {
+		return 0, nil
+	}
+	err = l.one(ctx, tx, []any{&mark}, markSQLite, witnessed)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrOlder
 	}
 	return mark, err
 }
+
+// markSQLite compares with >, because Tx has raised the mark before.
+const markSQLite = `UPDATE durable_mark SET mark = MAX(mark, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+	WHERE mark > $1 RETURNING mark`
 
 // exec runs a statement and returns the number of changed rows.
 func (l *Ledger) exec(ctx context.Context, on execer, query string, args ...any) (int64, error) {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,10 +31,16 @@ type Filter struct {
 	unflagged bool // selects rows without a review reason
 }
 
-// Place identifies a row's place in a list.
+// Place is a place in a list, in the order of a time and then of a key, because several entries may have one time. At
+// is the time in Unix milliseconds. Key is the user_data of a row or the key of a notification.
 type Place struct {
-	CreatedAt int64
-	UserData  string
+	At  int64
+	Key string
+}
+
+// compare compares two places.
+func (p Place) compare(other Place) int {
+	return cmp.Or(cmp.Compare(p.At, other.At), cmp.Compare(p.Key, other.Key))
 }
 
 // selection builds statements about the rows of a [Filter]. Each part of a statement reads one range of one index in
@@ -179,7 +186,7 @@ func (s *selection) bounds(f Filter) (where string) {
 		} else {
 			last = 0
 		}
-		where = ` AND (s.created_at, s.user_data)` + compare + s.arg(f.After.CreatedAt) + `, ` + s.arg(f.After.UserData) + `)`
+		where = ` AND (s.created_at, s.user_data)` + compare + s.arg(f.After.At) + `, ` + s.arg(f.After.Key) + `)`
 	}
 	if first > 0 {
 		where += ` AND s.created_at >= ` + s.arg(first)

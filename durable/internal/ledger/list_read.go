@@ -86,11 +86,10 @@ func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named 
 
 // compare compares two places in the order of f.
 func (f Filter) compare(a, b Place) int {
-	order := cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.UserData, b.UserData))
 	if f.OldestFirst {
-		return order
+		return a.compare(b)
 	}
-	return -order
+	return b.compare(a)
 }
 
 // selects reports whether f selects a row.

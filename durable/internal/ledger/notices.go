@@ -12,6 +12,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
+// A notification is committed before it is applied, and an order_id before its notifications are looked up. So the
+// later of both finds the other. A notification without a row waits with matched = 0.
+
 // Notice is a stored notification.
 type Notice struct {
 	Key, OrderID, UserData string
@@ -60,9 +63,9 @@ func (l *Ledger) StoreNotice(ctx context.Context, n Notice) error {
 // ApplyNotice applies a stored notification, unless it is matched or no row is known for it. With strict, an error of
 // OnChange undoes it and is returned.
 func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
-	failed, missing := false, false
+	failed, missing := "", false // failed is the user_data of the row
 	err := l.Transact(ctx, strict, func(ctx context.Context, tx *Tx) error {
-		failed, missing = false, false
+		failed, missing = "", false
 		if err := tx.lockOrderID(ctx, n.OrderID); err != nil {
 			return err
 		}
@@ -79,32 +82,32 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 		if err != nil {
 			return err
 		}
-		if err := tx.apply(ctx, r, n); err != nil || r.OrderID != n.OrderID {
-			failed = tx.failed != nil
-			return err
+		err = tx.apply(ctx, r, n)
+		if err == nil && r.OrderID == n.OrderID { // n may be the first notification with both the order_id and the user_data
+			err = tx.applyWaiting(ctx, r)
 		}
-		err = tx.applyWaiting(ctx, r) // n may be the first notification with both the order_id and the user_data
-		failed = tx.failed != nil
+		if tx.failed != nil {
+			failed = r.UserData
+		}
 		return err
 	})
 	if err == nil && missing {
 		_, err = l.KeepForPruned(ctx, n)
 	}
-	if failed {
-		err = errors.Join(err, l.flagFailure(ctx, n, err))
+	if failed != "" {
+		err = errors.Join(err, l.flagFailure(ctx, n, failed, err))
 	}
 	return err
 }
 
 // flagFailure logs that OnChange has rejected a notification, and flags the row for review after a minute of
 // rejections.
-func (l *Ledger) flagFailure(ctx context.Context, n Notice, failure error) error {
+func (l *Ledger) flagFailure(ctx context.Context, n Notice, userData string, failure error) error {
 	l.Log.WarnContext(ctx, "durable: OnChange rejects a notification",
-		"user_data", n.UserData, "order_id", n.OrderID, "error", failure.Error())
-	_, err := l.write(ctx, flagOnChange+` AND kind = $1
-			AND user_data IN ($2, (SELECT user_data FROM durable_orders WHERE kind = $1 AND order_id = $3))
-			AND EXISTS (SELECT 1 FROM durable_notifications WHERE key = $4 AND matched = 0 AND received_at < {now} - 60000)`,
-		string(KindOf(n.Event)), n.UserData, n.OrderID, n.Key)
+		"user_data", userData, "order_id", n.OrderID, "error", failure.Error())
+	_, err := l.write(ctx, flagOnChange+` AND user_data = $1
+		AND EXISTS (SELECT 1 FROM durable_notifications WHERE key = $2 AND matched = 0 AND received_at < {now} - 60000)`,
+		userData, n.Key)
 	return err
 }
 
@@ -192,8 +195,8 @@ func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, 
 	return l.notices(ctx, l.DB, `matched = 0 AND user_data = $1 ORDER BY received_at, key`, userData)
 }
 
-// Late returns order_ids of unmatched notifications whose rows are known: a process died before it applied them, or the
-// rows came later. since is their greatest age in milliseconds. A notification from the future arrived while the
+// Late returns order_ids of unmatched notifications with a known row. Their process died before it applied them, or the
+// row came later. since is their greatest age in milliseconds. A notification from the future arrived while the
 // database's clock was wrong.
 func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
 	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
@@ -209,9 +212,10 @@ func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, er
 const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
 	AND received_at BETWEEN {now} - 2592000000 AND {now} - 300000`
 
-// UnmatchedAfter returns the final notifications without a row that arrived after a time, the oldest first.
-func (l *Ledger) UnmatchedAfter(ctx context.Context, receivedAt int64, limit int) ([]Notice, error) {
-	return l.notices(ctx, l.DB, unmatched+` AND received_at > $1 ORDER BY received_at, key LIMIT $2`, receivedAt, limit)
+// UnmatchedAfter returns the final notifications without a row behind a place, the oldest first.
+func (l *Ledger) UnmatchedAfter(ctx context.Context, after Place, limit int) ([]Notice, error) {
+	return l.notices(ctx, l.DB, unmatched+` AND (received_at, key) > ($1, $2) ORDER BY received_at, key LIMIT $3`,
+		after.At, after.Key, limit)
 }
 
 // ofKind is a condition on notifications. It selects those about rows of a kind, and unspecified events.

@@ -12,6 +12,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
+// OnChange runs in the transaction of the change. Its error must not undo the outcome of a call, so the event is stored
+// in durable_events_due instead, and called again later. The commit of the call deletes the event.
+
 // Event is a change of a row's state, or a refund.
 type Event struct {
 	Row      row.Row
@@ -113,7 +116,6 @@ func (l *Ledger) retry(ctx context.Context, due dueEvent) error {
 		}
 		e := Event{Row: *r, From: due.from, To: due.to}
 		if due.refund != "" {
-			e.From, e.To = "", "" // tables of version 1 have states here
 			notices, err := l.notices(ctx, inner, `key = $1`, due.refund)
 			if err != nil {
 				return err

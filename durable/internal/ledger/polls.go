@@ -19,8 +19,8 @@ func (p Poll) ClaimedBefore(age int64) bool {
 	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
 }
 
-// DuePolls returns due unknown rows, without payouts that lack an order_id. It commits the next due time
-// first, so that one process polls. After patience polls, a row is flagged for review.
+// DuePolls returns due unknown rows, without payouts that lack an order_id. It commits the next due time first, so that
+// one process polls. After patience polls, a row is flagged for review.
 func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
 	const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
 	return l.postpone(ctx, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows

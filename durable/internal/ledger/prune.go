@@ -130,13 +130,13 @@ func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) 
 	read := 0
 	err = l.query(ctx, l.DB, func(rows *sql.Rows) error {
 		var final bool
-		err := rows.Scan(&next.UserData, &next.CreatedAt, &final)
+		err := rows.Scan(&next.Key, &next.At, &final)
 		read++
 		if final {
-			found = append(found, next.UserData)
+			found = append(found, next.Key)
 		}
 		return err
-	}, pruneScan, string(k), age, after.CreatedAt, after.UserData, pruneRows)
+	}, pruneScan, string(k), age, after.At, after.Key, pruneRows)
 	if err != nil {
 		return 0, after, err
 	}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	_ "embed"
@@ -13,6 +12,9 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
+
+// A round is the fast way: one commit for the usual successes of many calls and for new claims. It leaves out a success
+// with further consequences, and Change records it.
 
 // Completion is the success of a claimed row's call.
 type Completion struct {
@@ -34,12 +36,6 @@ type Claim struct {
 	dueAt                       int64
 }
 
-// Position is a place in the queue of a kind. The zero value is its start.
-type Position struct {
-	DueAt    int64
-	UserData string
-}
-
 // Request is the input of a round.
 type Request struct {
 	Completions []Completion
@@ -51,11 +47,13 @@ type Request struct {
 	// The round claims at most Free rows and one more for each slot of a recorded completion, at most MaxRows, and at most
 	// MaxPayments payments.
 	Free, MaxRows, MaxPayments int
-	// The queue is read behind these positions.
-	AfterPayments, AfterPayouts Position
-	// Last is the last committed claim of this process, and Identity the recognized server, see Identify.
-	Last     row.Claim
-	Identity string
+	// The queue of each kind is read behind these places, which have due times. The zero value is the start.
+	AfterPayments, AfterPayouts Place
+	// Last is the last committed claim of this process, and Identity the recognized server, see Identify. Witnessed is the
+	// mark of the witness on SQLite.
+	Last      row.Claim
+	Identity  string
+	Witnessed int64
 }
 
 // Status is a reason for a round to claim no rows.
@@ -67,7 +65,7 @@ const (
 	Paused  Status = "paused"  // a pause lasts
 	Elapsed Status = "elapsed" // a timed pause is over: Probe may claim one row
 	Lost    Status = "lost"    // the last committed claim is gone
-	Moved   Status = "moved"   // the server may be another one
+	Moved   Status = "moved"   // the server may be another one, or the database an older copy
 )
 
 // Round is the result of a committed round.
@@ -77,8 +75,8 @@ type Round struct {
 	// Early are the order_ids of the request with an unmatched notification.
 	Early  []string
 	Status Status
-	// AfterPayments and AfterPayouts are the positions behind the claims.
-	AfterPayments, AfterPayouts Position
+	// AfterPayments and AfterPayouts are the places behind the claims.
+	AfterPayments, AfterPayouts Place
 	// Mark is the mark of the transaction on SQLite, 0 on PostgreSQL.
 	Mark      int64
 	runLength int64
@@ -88,7 +86,7 @@ type Round struct {
 func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
 	ctx, cancel := l.writing(ctx)
 	defer cancel()
-	if r.AfterPayouts == (Position{}) {
+	if r.AfterPayouts == (Place{}) {
 		if err := l.measure(ctx, l.DB); err != nil {
 			return Round{}, err
 		}
@@ -106,16 +104,11 @@ func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
 		if c.Kind == row.Payment {
 			after = &got.AfterPayments
 		}
-		if at := (Position{c.dueAt, c.UserData}); after.before(at) {
+		if at := (Place{c.dueAt, c.UserData}); after.compare(at) < 0 {
 			*after = at
 		}
 	}
 	return got, nil
-}
-
-// before reports whether p is before other.
-func (p Position) before(other Position) bool {
-	return cmp.Or(cmp.Compare(p.DueAt, other.DueAt), strings.Compare(p.UserData, other.UserData)) < 0
 }
 
 // limit is the number of rows that the round may claim.
@@ -225,8 +218,8 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 		return nil
 	}, *l.round.Load(), r.Identity, r.Last.UserData, r.Last.Token, r.Last.Claims, r.Last.ClaimedAt,
 		array(users), array(tokens), array(orders), array(urls), array(slots), array(early), r.Token, r.Lease,
-		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.DueAt, r.AfterPayments.UserData,
-		r.AfterPayouts.DueAt, r.AfterPayouts.UserData, last.High, last.Low)
+		r.Free, r.MaxRows, r.MaxPayments, r.AfterPayments.At, r.AfterPayments.Key,
+		r.AfterPayouts.At, r.AfterPayouts.Key, last.High, last.Low)
 	if err != nil || got.runLength == 0 || !r.payouts(got.Recorded) {
 		return err
 	}

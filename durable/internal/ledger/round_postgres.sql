@@ -1,6 +1,7 @@
 -- One round on PostgreSQL: records completions, and claims due rows for the free slots. A completion with further
 -- consequences, such as one with another row's order_id, is left out here and recorded by Change.
 --
+-- A round waits for no lock on a claim, a row or a queue entry, so it cannot deadlock with the other transactions.
 -- LATERAL looks up one row at a time. LIMIT {slots} is the planner's estimate. The exact limit is around both kinds,
 -- and ends the scan before it locks further rows. The parameters are in "given", so all rounds can share one plan. The
 -- hashes of a pruned row are evidence of its claim as well.
@@ -33,9 +34,11 @@ completed AS MATERIALIZED (
 	FROM given CROSS JOIN LATERAL unnest(users, tokens, orders, urls, slots)
 		AS done (user_data, token, order_id, redirect_url, slot)
 	CROSS JOIN LATERAL (
-		SELECT c.ctid AS place, c.user_data, kind, claims, claimed_at, created_at FROM durable_claims AS c
-		WHERE c.user_data = done.user_data AND c.token = done.token
-			AND NOT EXISTS (SELECT 1 FROM early WHERE early.order_id = done.order_id) FOR UPDATE SKIP LOCKED) AS c),
+		SELECT c.ctid AS place, c.user_data, c.kind, c.claims, c.claimed_at, c.created_at
+		FROM durable_claims AS c JOIN durable_rows AS r ON r.user_data = c.user_data
+		WHERE c.user_data = done.user_data AND c.token = done.token AND r.state = 'created' AND r.order_id = ''
+			AND NOT EXISTS (SELECT 1 FROM early WHERE early.order_id = done.order_id)
+		FOR UPDATE OF c SKIP LOCKED FOR NO KEY UPDATE OF r SKIP LOCKED) AS c),
 named AS (
 	INSERT INTO durable_orders (kind, order_id, user_data, created_at, state)
 	SELECT kind, order_id, user_data, created_at, 'pending' FROM completed ORDER BY kind, order_id
@@ -45,8 +48,7 @@ ended AS (
 recorded AS (
 	UPDATE durable_rows AS r SET state = 'pending', order_id = d.order_id, redirect_url = d.redirect_url, error_code = '',
 		review_reason = '', claims = d.claims, claimed_at = d.claimed_at, updated_at = now, version = version + 1
-	FROM control CROSS JOIN completed AS d JOIN named USING (user_data)
-	WHERE r.user_data = d.user_data AND r.state = 'created' AND r.order_id = ''
+	FROM control CROSS JOIN completed AS d JOIN named USING (user_data) WHERE r.user_data = d.user_data
 	RETURNING r.user_data, d.slot),
 due AS MATERIALIZED (
 	SELECT q.* FROM control CROSS JOIN LATERAL (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (l *Ledger) Prepare(ctx context.Context) error {
 		return nil
 	}
 	l.prepared = map[string]*sql.Stmt{}
-	for _, query := range slices.Concat([]string{controlSQLite}, recordSQLite, claimSQL) {
+	for _, query := range slices.Concat([]string{controlSQLite, markSQLite}, recordSQLite, claimSQL) {
 		query = l.text.Replace(query)
 		statement, err := l.DB.PrepareContext(ctx, query) //nolint:sqlclosecheck // it lives as long as the database
 		if err != nil {
@@ -89,6 +90,17 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 			return err
 		}
 		limit := r.limit(got.Recorded)
+		if limit == 0 {
+			return nil
+		}
+		got.Mark, err = l.raiseMark(ctx, tx, r.Witnessed)
+		if errors.Is(err, ErrOlder) {
+			got.Status = Moved
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		payments, err := l.claim(ctx, tx, r, row.Payment, 0, min(limit, r.MaxPayments))
 		if err != nil {
 			return err
@@ -98,7 +110,6 @@ func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 			return err
 		}
 		got.Claims = slices.Concat(payments, payouts)
-		got.Mark, err = l.mark(ctx, inner)
 		return err
 	})
 }

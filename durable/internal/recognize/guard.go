@@ -9,7 +9,8 @@
 //   - The last claim of this process is [Guard.Last]. A round searches the database for this claim before it claims
 //     more. If it is missing, the caller calls [Guard.Lost].
 //   - The mark in the table durable_mark, which a [Witness] outside the database also stores. The caller calls
-//     [Guard.BeforeCalls] between the commit of claims and the calls.
+//     [Guard.BeforeCalls] between the commit of claims and the calls. On SQLite, it compares [Guard.Mark] in the
+//     transaction of the claims.
 //
 // # Why a restore is noticed
 //
@@ -101,8 +102,16 @@ func (g *Guard) Server() string {
 	return g.server
 }
 
-// Witnessed reports whether a witness outside the database stores the mark.
-func (g *Guard) Witnessed() bool { return g.Witness != nil }
+// Mark returns the mark of the witness on SQLite, and 0 on PostgreSQL, where [Guard.BeforeCalls] compares the marks.
+// Call it before a claim. A database with a lower mark is an older copy.
+func (g *Guard) Mark(ctx context.Context) (int64, error) {
+	if !g.SQLite {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	return g.load(ctx)
+}
 
 // Remember stores the last committed claim of this process. Call it before the calls begin.
 func (g *Guard) Remember(c row.Claim) {
@@ -241,8 +250,8 @@ const timeLimit = 10 * time.Second
 
 // BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error
 // the calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. On
-// SQLite, each writing transaction raises the mark, and the caller passes its value. On PostgreSQL, the caller passes
-// 0, and BeforeCalls raises the mark in a commit of its own.
+// SQLite, the transaction of the claims raises the mark, and the caller passes its value. On PostgreSQL, the caller
+// passes 0, and BeforeCalls raises the mark in a commit of its own.
 func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err error) {
 	if g.Witness == nil {
 		return nil

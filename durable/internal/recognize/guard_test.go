@@ -128,7 +128,7 @@ func TestRestoreWhileADatabaseIsRecognizedIsHeld(t *testing.T) {
 	assert.True(t, held(t, db))
 }
 
-// Processes that were open during the restore notice it before a call. SQLite has no restore below open processes.
+// Processes that were open during the restore notice it before a call. On SQLite, their claims compare the marks.
 func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	db, w := postgres(t), &memory{}
 	first, second := mustOpen(t, db, w), mustOpen(t, db, w)
@@ -233,7 +233,6 @@ func TestOpenFailsIfItCannotHold(t *testing.T) {
 func TestWithoutAWitnessTheMarkStays(t *testing.T) {
 	db := postgres(t)
 	g := mustOpen(t, db, nil)
-	assert.False(t, g.Witnessed())
 	require.NoError(t, beforeCalls(t, g, db))
 	require.NoError(t, g.Lost(t.Context()))
 	assert.Zero(t, mark(t, db))
@@ -244,11 +243,10 @@ func TestWithoutAWitnessTheMarkStays(t *testing.T) {
 func TestSQLiteHasAFileBesideIt(t *testing.T) {
 	db := sqlite(t)
 	g := mustOpen(t, db, nil)
-	assert.True(t, g.Witnessed())
 	require.NoError(t, beforeCalls(t, g, db))
 	assert.Equal(t, mark(t, db), load(t, File(db.Address+"-durable")))
 
-	assert.False(t, mustOpen(t, prepared(t, dbtest.Open(t, ":memory:")), nil).Witnessed())
+	assert.Nil(t, mustOpen(t, prepared(t, dbtest.Open(t, ":memory:")), nil).Witness)
 }
 
 // A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first

@@ -31,6 +31,9 @@ func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (proble
 	if !allowFailover { // local does not wait for the standby
 		commit = append(commit, "local")
 	}
+	if db.Stats().MaxOpenConnections == 1 { // see Pooler
+		return "PostgreSQL with 1 connection, want SetMaxOpenConns(2) or more, so that Open finds a pooler", nil
+	}
 	return checkAll(ctx, db, []setting{
 		{"synchronous_commit", "SHOW synchronous_commit", commit},
 		{"default_transaction_isolation", "SHOW default_transaction_isolation", []string{"read committed"}},
@@ -94,7 +97,7 @@ const mixed = "a prepared statement disappears between two transactions, because
 // during an evaluation.
 func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
-		return "", nil // a second connection would wait forever
+		return "", nil // a second connection would wait forever, so Unsafe rejects this for PostgreSQL
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()

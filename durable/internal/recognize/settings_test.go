@@ -59,6 +59,10 @@ func TestUnsafeNamesASettingOfPostgreSQL(t *testing.T) {
 		}
 		assert.Contains(t, problem+" or local", want)
 	}
+	server.SetMaxOpenConns(1)
+	problem, err := Unsafe(t.Context(), server.DB, false, false)
+	require.NoError(t, err)
+	assert.Equal(t, "PostgreSQL with 1 connection, want SetMaxOpenConns(2) or more, so that Open finds a pooler", problem)
 }
 
 // The server has ended the sessions of the pool, as its restart does.

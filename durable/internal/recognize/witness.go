@@ -22,8 +22,8 @@ type Witness interface {
 
 // File returns a witness in a file on a local disk.
 //
-// Each process changes only its own record in the file, so processes need no lock. Load returns
-// the highest mark of all records. A record has 64 bytes, so it lies in one sector of the disk.
+// Each process changes only its own record in the file, so processes need no lock. Load returns the highest mark of all
+// records. A record has 64 bytes, so it lies in one sector of the disk.
 func File(path string) Witness { return &file{path: path, sync: true, at: -1} }
 
 // beside returns the default witness of a SQLite database. It survives the death of a process, but is not synced. After

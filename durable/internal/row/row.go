@@ -22,8 +22,7 @@ const (
 	Payout  Kind = "payout"
 )
 
-// State is the state of a row. The table of rows stores Created for Starting: a row of the table of claims makes the
-// difference.
+// State is the state of a row. A Starting row is stored as Created, with an entry in the table of claims.
 type State string
 
 // The states.

@@ -66,10 +66,10 @@ type Position struct {
 	Payments, Payouts Cursor
 }
 
-// Cursor is a place in one queue, in the order of due time and user_data. DueAt is in the ledger's unit.
+// Cursor is a place in one queue, in the order of the due time and then of the user_data.
 type Cursor struct {
-	DueAt    int64
-	UserData string
+	At  int64  // due time in the ledger's unit
+	Key string // user_data
 }
 
 // Result is the output of a committed round.

@@ -140,7 +140,7 @@ func (m *model) claim(r Request[string], limit int, result *Result[string]) {
 		for _, name := range m.names() {
 			row := m.rows[name]
 			if most <= 0 || row.payment != payments || row.token != "" || row.order != "" || row.dueAt.After(time.Now()) ||
-				!payments && name <= r.After.Payouts.UserData {
+				!payments && name <= r.After.Payouts.Key {
 				continue
 			}
 			row.locked = m.chance(5)
@@ -153,7 +153,7 @@ func (m *model) claim(r Request[string], limit int, result *Result[string]) {
 			if payments {
 				result.Payments++
 			} else {
-				result.Next.Payouts.UserData = name
+				result.Next.Payouts.Key = name
 			}
 		}
 	}

@@ -293,7 +293,7 @@ func TestPaymentsAndPayoutsShareSlots(t *testing.T) {
 func TestScanResumes(t *testing.T) {
 	behind := func(r *flight, name string) {
 		result := recorded(r.Request, name)
-		result.Next.Payouts.UserData = name
+		result.Next.Payouts.Key = name
 		r.end <- result
 		synctest.Wait()
 	}
@@ -301,7 +301,7 @@ func TestScanResumes(t *testing.T) {
 		stop := t.run()
 		for _, after := range []string{"", "a", "b"} {
 			r := t.next()
-			assert.Equal(t, after, r.After.Payouts.UserData)
+			assert.Equal(t, after, r.After.Payouts.Key)
 			if after != "b" {
 				behind(r, map[string]string{"": "a", "a": "b"}[after])
 				t.endCall()

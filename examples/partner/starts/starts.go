@@ -85,22 +85,49 @@ func (t *Table) Start(ctx context.Context, userData string) error {
 	})
 	switch {
 	case err == nil:
-		return t.record(ctx, userData, Started, payment.OrderID, payment.RedirectURL)
+		return t.started(ctx, userData, payment.OrderID, payment.RedirectURL)
 	case paymentsvc.SafeToRetry(err):
-		return t.record(ctx, userData, Retry, "", "")
+		return t.record(ctx, userData, Retry, "")
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 		return t.Reconcile(ctx, userData)
 	default: // rejected permanently, or invalid
-		return t.record(ctx, userData, Rejected, "", "")
+		return t.record(ctx, userData, Rejected, "")
 	}
 }
 
-// record stores an outcome, unless a notification has changed the row before.
-func (t *Table) record(ctx context.Context, userData string, state State, orderID, redirectURL string) error {
+// started records that the service has a payment, and applies the notifications that arrived before.
+func (t *Table) started(ctx context.Context, userData, orderID, redirectURL string) error {
+	tx, err := t.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after Commit
+	// Apply inserts the same row first. One of the two waits for the other, and then sees its changes.
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO states (event, order_id, status, amount, final)
+		SELECT $1, $2, 'PENDING', amount, FALSE FROM starts WHERE user_data = $3
+		ON CONFLICT DO NOTHING`, string(paymentsvc.EventPaymentStatusChanged), orderID, userData)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		UPDATE starts SET state = CASE state WHEN 'open' THEN 'started' ELSE state END,
+			order_id = COALESCE(order_id, $2), redirect_url = COALESCE(NULLIF(redirect_url, ''), $3)
+		WHERE user_data = $1`, userData, orderID, redirectURL)
+	if err != nil {
+		return err
+	}
+	if err := conclude(ctx, tx, orderID); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// record stores another outcome, unless a notification has changed the row before.
+func (t *Table) record(ctx context.Context, userData string, state State, orderID string) error {
 	_, err := t.DB.ExecContext(ctx, `
-		UPDATE starts SET state = $2, order_id = COALESCE(NULLIF($3, ''), order_id),
-			redirect_url = COALESCE(NULLIF($4, ''), redirect_url)
-		WHERE user_data = $1 AND state = 'open'`, userData, string(state), orderID, redirectURL)
+		UPDATE starts SET state = $2, order_id = COALESCE(NULLIF($3, ''), order_id)
+		WHERE user_data = $1 AND state = 'open'`, userData, string(state), orderID)
 	return err
 }
 
@@ -113,23 +140,23 @@ func (t *Table) Reconcile(ctx context.Context, userData string) error {
 	if status.UserData != userData {
 		return fmt.Errorf("user_data %s: the response lacks this user_data", userData)
 	}
-	return t.record(ctx, userData, Started, status.OrderID, "")
+	return t.started(ctx, userData, status.OrderID, "")
 }
 
 // ReconcilePayout resolves an open payout with the order_id of its failed call. Without an order_id, only a
 // notification or an operator can resolve the payout, because status_payout accepts only an order_id (section 4.4).
 func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) error {
 	if orderID == "" {
-		return t.record(ctx, userData, Review, "", "")
+		return t.record(ctx, userData, Review, "")
 	}
-	if err := t.record(ctx, userData, Open, orderID, ""); err != nil { // survives a crash
+	if err := t.record(ctx, userData, Open, orderID); err != nil { // survives a crash
 		return err
 	}
 	status, err := t.Client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: orderID})
 	if err != nil || status.OrderID != orderID {
 		return err
 	}
-	return t.record(ctx, userData, Started, orderID, "")
+	return t.record(ctx, userData, Started, orderID)
 }
 
 // Apply applies a notification once, in one transaction. It is for [paymentsvc.Webhook.Handler].
@@ -148,6 +175,9 @@ func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 	if rows, err := inserted.RowsAffected(); err != nil || rows == 0 {
 		return err // nil for a duplicate
 	}
+	if err := advance(ctx, tx, n); err != nil {
+		return err
+	}
 	switch n.Event {
 	case paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged:
 		err = match(ctx, tx, n)
@@ -157,10 +187,7 @@ func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 	if err != nil {
 		return err
 	}
-	if err := advance(ctx, tx, n); err != nil {
-		return err
-	}
-	if err := ship(ctx, tx, n.OrderID); err != nil {
+	if err := conclude(ctx, tx, n.OrderID); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -168,21 +195,16 @@ func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 
 // match finds the row of a payment or payout by its order_id or its user_data.
 func match(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
-	state := Started
-	if n.Final() && n.StatusDescription == paymentsvc.StatusFailure {
-		state = Failed // the payer may pay again, with a new user_data
-	}
 	found, err := tx.ExecContext(ctx, `
-		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE $2 END
-		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $3) AND state <> 'rejected'`,
-		n.OrderID, string(state), n.UserData)
+		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END
+		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $2) AND state <> 'rejected'`, n.OrderID, n.UserData)
 	if err != nil {
 		return err
 	}
 	if rows, err := found.RowsAffected(); err != nil || rows > 0 {
 		return err
 	}
-	slog.WarnContext(ctx, "no start has this notification: needs review", "order_id", n.OrderID)
+	slog.WarnContext(ctx, "no start has this notification yet", "order_id", n.OrderID)
 	return nil
 }
 
@@ -206,12 +228,20 @@ func advance(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error 
 	return err
 }
 
-// ship inserts the shipment of a paid order once. A job ships the rows later, and calls MayShip first.
-func ship(ctx context.Context, tx *sql.Tx, orderID string) error {
+// conclude applies the state of an order to its row. It inserts the shipment of a paid order once. A job ships the rows
+// later, and calls MayShip first. After a final FAILURE the payer may pay again, with a new user_data.
+func conclude(ctx context.Context, tx *sql.Tx, orderID string) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE starts SET state = 'failed' WHERE order_id = $1 AND state = 'started' AND EXISTS (
+			SELECT 1 FROM states WHERE event = $2 AND order_id = $1 AND status = 'FAILURE')`,
+		orderID, string(paymentsvc.EventPaymentStatusChanged))
+	if err != nil {
+		return err
+	}
 	if may, err := MayShip(ctx, tx, orderID); err != nil || !may {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO shipments (order_id) VALUES ($1) ON CONFLICT DO NOTHING`, orderID)
+	_, err = tx.ExecContext(ctx, `INSERT INTO shipments (order_id) VALUES ($1) ON CONFLICT DO NOTHING`, orderID)
 	return err
 }
 

@@ -68,6 +68,39 @@ func TestStartStoresTheRedirect(t *testing.T) {
 	assert.NotEmpty(t, redirect)
 }
 
+// A notification may arrive during the call, and its user_data is optional.
+func TestStartAppliesEarlierNotifications(t *testing.T) {
+	for name, test := range map[string]struct {
+		status           paymentsvc.StatusName
+		amount, userData string
+		want             State
+		shipments        int
+	}{
+		"pending":                       {"PENDING", "10.50", "order-1", Started, 0},
+		"paid":                          {"SUCCESS", "10.50", "order-1", Started, 1},
+		"paid, without its user_data":   {"SUCCESS", "10.50", "", Started, 1},
+		"failed":                        {"FAILURE", "10.50", "order-1", Failed, 0},
+		"failed, without its user_data": {"FAILURE", "10.50", "", Failed, 0},
+		"paid with another amount":      {"SUCCESS", "1.50", "", Started, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, _ := newTable(t)
+			table.add(t, "order-1", Open, nil)
+			n := payment(test.status, test.amount)
+			n.UserData = test.userData
+			require.NoError(t, table.Apply(t.Context(), n))
+			require.NoError(t, table.started(t.Context(), "order-1", "o-1", "https://pay.example/1"))
+			table.requireRow(t, "order-1", test.want, "o-1")
+			var redirect string
+			var shipments int
+			require.NoError(t, table.DB.QueryRowContext(t.Context(), `
+				SELECT redirect_url, (SELECT COUNT(*) FROM shipments) FROM starts`).Scan(&redirect, &shipments))
+			assert.Equal(t, "https://pay.example/1", redirect)
+			assert.Equal(t, test.shipments, shipments)
+		})
+	}
+}
+
 func TestCrashBetweenCallAndRecordStartsNothingTwice(t *testing.T) {
 	table, service := newTable(t)
 	table.add(t, "order-1", Retry, nil)
@@ -127,6 +160,16 @@ func TestApplyKeepsFailure(t *testing.T) {
 	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusFailure, paymentsvc.StatusPending} {
 		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
 		table.requireRow(t, "order-1", Failed, "o-1")
+	}
+}
+
+// A failed row would let the payer pay the same order again.
+func TestApplyKeepsSuccess(t *testing.T) {
+	table, _ := newTable(t)
+	table.add(t, "order-1", Open, nil)
+	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
+		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
+		table.requireRow(t, "order-1", Started, "o-1")
 	}
 }
 

@@ -26,7 +26,7 @@ func TestCandidatesRejectAlteredBodies(t *testing.T) {
 					assert.NoError(t, err, name)
 					assert.Equal(t, !valid.bound && work == "Verify and parse", id == orderID, name)
 					_, err = forged[work][i].run()
-					if valid.name != "SHA-256 of the body" { // this bound does not check
+					if valid.name != "SHA-256 of the body" { // this bound compares no signature
 						assert.Error(t, err, name)
 					}
 				}
@@ -65,7 +65,7 @@ func TestBareServiceServesEachClient(t *testing.T) {
 	candidates, end := calling(t.Context())
 	defer end()
 	for _, c := range candidates {
-		for range 3 { // the rest of a request would break the next
+		for range 3 { // an unread part of a request would break the next request
 			id, err := c.run()
 			assert.NoError(t, err, c.name)
 			assert.Equal(t, orderID, id, c.name)
@@ -78,7 +78,7 @@ func TestRatiosAreMadeWithinARound(t *testing.T) {
 	rows := summarise(candidates, [][]float64{
 		{1, 10, 2},   // the machine is ten times slower in the second round
 		{8, 80, 9},   // another program disturbs the third round
-		{4, 40, 100}, // of this candidate
+		{4, 40, 100}, // another program disturbs the last candidate
 	}, byHand)
 	assert.InDelta(t, 9, rows[1].time, 0)
 	assert.InDelta(t, 0.5, rows[2].toReference, 0)

@@ -26,7 +26,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// answer returns the response for the client of who. All responses have the same length.
+// answer returns the response for the clients of an owner. All responses have the same length.
 func answer(who string) []byte {
 	const size = 220
 	switch who {

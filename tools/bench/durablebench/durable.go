@@ -10,11 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
@@ -24,9 +21,8 @@ import (
 type store struct {
 	*durable.Store
 
-	db               *sql.DB
-	database         string // name
-	rounds, recorded atomic.Int64
+	db       *sql.DB
+	recorded atomic.Int64 // in rounds
 }
 
 func newPayer(ctx context.Context, address, service string, slots, connections int) (*store, error) {
@@ -42,14 +38,10 @@ func newPayer(ctx context.Context, address, service string, slots, connections i
 	if err := durable.Migrate(ctx, db); err != nil {
 		return nil, err
 	}
-	before, _, _ := strings.Cut(address, "?")
-	s := &store{db: db, database: before[strings.LastIndex(before, "/")+1:]}
+	s := &store{db: db}
 	s.Store, err = durable.Open(ctx, db, durable.Config{
 		Service: client, Project: "bench", Slots: slots, Log: slog.New(slog.DiscardHandler),
-		Hooks: durable.Hooks{Round: func(_ context.Context, r durable.Round) {
-			s.rounds.Add(1)
-			s.recorded.Add(int64(r.Recorded))
-		}},
+		Hooks: durable.Hooks{Round: func(_ context.Context, r durable.Round) { s.recorded.Add(int64(r.Recorded)) }},
 	})
 	return s, err
 }
@@ -74,109 +66,9 @@ func (s *store) add(ctx context.Context, rows int) error {
 	return tx.Commit()
 }
 
-func (s *store) pay(ctx context.Context) error { return s.payRows(ctx, 0) }
-
-// payRows pays up to rows payouts; 0 means no limit.
-func (s *store) payRows(ctx context.Context, rows int) error {
-	_, err := s.RunBatch(ctx, durable.BatchLimit{Rows: rows})
+func (s *store) pay(ctx context.Context) error {
+	_, err := s.RunBatch(ctx, durable.BatchLimit{})
 	return err
-}
-
-// report prints the share of rounds with a new plan, if pg_stat_statements counts plans.
-func (s *store) report(ctx context.Context, on *server) error {
-	c, err := on.counters(ctx, s.database)
-	if err == nil && c.rounds > 0 {
-		fmt.Printf("%d rounds of %.1f results; %.1f %% of them planned anew\n\n", s.rounds.Load(),
-			float64(s.recorded.Load())/float64(s.rounds.Load()), 100*float64(c.plans)/float64(c.rounds))
-	}
-	return err
-}
-
-// snapshot compares the first and the last tenth of the payouts while a transaction holds a snapshot, so that
-// the server cannot remove dead rows.
-func snapshot(ctx context.Context, s *server) error {
-	instant := newService(0)
-	defer instant.Close()
-	fmt.Printf("### A held snapshot, %d payouts with 8 slots\n\n"+
-		"| holder | server µs a row, first and last tenth | blocks a round, first and last tenth |\n"+
-		"|---|--:|--:|\n", s.rows)
-	for _, holder := range []struct{ name, database, begin, statement string }{
-		{"none", "durable", `BEGIN`, `SELECT 1`},
-		{"REPEATABLE READ", "durable", `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM durable_rows`},
-		{"a long INSERT in another database", "other", `BEGIN`, `CREATE TABLE long AS SELECT 1 AS one`},
-	} {
-		database := s.database(ctx, "durable")
-		p, err := newPayer(ctx, database, instant.URL, 8, 0)
-		if err != nil {
-			return err
-		}
-		if holder.database != "durable" {
-			database = s.database(ctx, holder.database)
-		}
-		if err := p.tenths(ctx, s, holder.name, database, holder.begin, holder.statement); err != nil {
-			return err
-		}
-	}
-	fmt.Println()
-	return nil
-}
-
-func (s *store) tenths(ctx context.Context, on *server, name, database, begin, statement string) error {
-	tenth := on.rows / 10
-	if err := s.add(ctx, on.rows+tenth); err != nil {
-		return err
-	}
-	if err := s.payRows(ctx, tenth); err != nil { // warms up
-		return err
-	}
-	conn, err := pgx.Connect(ctx, database)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	for _, text := range []string{begin, statement} {
-		if _, err := conn.Exec(ctx, text); err != nil {
-			return err
-		}
-	}
-	var micros, blocks [2]float64
-	for i, n := range []int{tenth, on.rows - 2*tenth, tenth} {
-		before, rounds, err := s.counted(ctx, on)
-		if err != nil {
-			return err
-		}
-		if err := s.payRows(ctx, n); err != nil {
-			return err
-		}
-		after, until, err := s.counted(ctx, on)
-		if err != nil {
-			return err
-		}
-		micros[i/2] = float64((after.cpu - before.cpu).Microseconds()) / float64(n)
-		blocks[i/2] = float64(after.blocks-before.blocks) / float64(until-rounds)
-	}
-	fmt.Printf("| %s | %.0f to %.0f | %.0f to %.0f |\n", name, micros[0], micros[1], blocks[0], blocks[1])
-	return nil
-}
-
-// counted returns the counters and the number of rounds, after all idle connections have sent their statistics.
-func (s *store) counted(ctx context.Context, on *server) (counters, int64, error) {
-	var idle []*sql.Conn
-	for range s.db.Stats().Idle {
-		c, err := s.db.Conn(ctx)
-		if err != nil {
-			return counters{}, 0, err
-		}
-		idle = append(idle, c)
-	}
-	for _, c := range idle {
-		if _, err := c.ExecContext(ctx, `SELECT pg_stat_force_next_flush()`); err != nil {
-			return counters{}, 0, err
-		}
-		_ = c.Close()
-	}
-	c, err := on.counters(ctx, s.database)
-	return c, s.rounds.Load(), err
 }
 
 // processes measures processes of 8 slots with a service that takes 10 ms.

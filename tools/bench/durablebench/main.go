@@ -6,9 +6,7 @@
 //	.ci/postgres go -C tools/bench test ./durablebench -million
 //
 // The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL
-// bytes include those of vacuums. A server with pg_stat_statements also counts the rounds with a new plan:
-//
-//	TEST_DATABASE_OPTIONS="-c shared_preload_libraries=pg_stat_statements -c pg_stat_statements.track_planning=on"
+// bytes include those of vacuums.
 package main
 
 import (
@@ -28,7 +26,7 @@ import (
 
 func main() {
 	scenario := flag.String("scenario", "",
-		"run one of sqlite, slots, many-slots, latency, processes, snapshot and pool")
+		"run one of sqlite, slots, many-slots, processes and pool")
 	rows := flag.Int("rows", 8000, "payouts in a turn")
 	turns := flag.Int("turns", 5, "turns of each candidate")
 	work := flag.String("work", "", "for the processes of a scenario: pay the payouts of this database")
@@ -59,9 +57,7 @@ func measureAll(ctx context.Context, scenario string, rows, turns int) error {
 		{"sqlite", sqlite},
 		{"slots", fewSlots},
 		{"many-slots", manySlots},
-		{"latency", latency},
 		{"processes", processes},
-		{"snapshot", snapshot},
 		{"pool", poolSizes},
 	} {
 		switch {
@@ -109,46 +105,30 @@ func sqlite(ctx context.Context, s *server) error {
 	)
 }
 
-func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, "8 slots", 8, 0, true) }
+func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, 8, true) }
 
-func manySlots(ctx context.Context, s *server) error { return s.peers(ctx, "64 slots", 64, 0, false) }
-
-func latency(ctx context.Context, s *server) error {
-	return s.peers(ctx, "64 slots, a round trip to the database takes 5 ms", 64, 5*time.Millisecond, false)
-}
+func manySlots(ctx context.Context, s *server) error { return s.peers(ctx, 64, false) }
 
 // peers compares durable with the merged loop on PostgreSQL. With slow, it also compares the bare loop and River.
-func (s *server) peers(ctx context.Context, title string, slots int, roundTrip time.Duration, slow bool) error {
+func (s *server) peers(ctx context.Context, slots int, slow bool) error {
 	instant := newService(0)
 	defer instant.Close()
-	at := func(name string) string { return s.database(ctx, name) }
-	if roundTrip > 0 {
-		p, err := newProxy(ctx, s.socket, roundTrip/2)
-		if err != nil {
-			return err
-		}
-		defer p.close()
-		at = func(name string) string { return p.address(s.database(ctx, name)) }
-	}
-	merged, err1 := newMerged(ctx, at("merged"), instant.URL, slots)
-	store, err2 := newPayer(ctx, at("durable"), instant.URL, slots, 0)
+	merged, err1 := newMerged(ctx, s.database(ctx, "merged"), instant.URL, slots)
+	store, err2 := newPayer(ctx, s.database(ctx, "durable"), instant.URL, slots, 0)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	all := []candidate{{"merged loop", merged}, {"durable", store}}
 	if slow {
-		bare, err1 := newLoop(at("bare"), instant.URL, slots)
-		jobs, err2 := newRiver(ctx, at("river"), instant.URL, slots)
+		bare, err1 := newLoop(s.database(ctx, "bare"), instant.URL, slots)
+		jobs, err2 := newRiver(ctx, s.database(ctx, "river"), instant.URL, slots)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
 		defer func() { _ = jobs.client.Stop(ctx) }()
 		all = append(all, candidate{"bare loop", bare}, candidate{"River, a job per payout", jobs})
 	}
-	if err := s.compare(ctx, title, all...); err != nil {
-		return err
-	}
-	return store.report(ctx, s)
+	return s.compare(ctx, fmt.Sprint(slots, " slots"), all...)
 }
 
 // poolSizes measures 256 slots with few connections.

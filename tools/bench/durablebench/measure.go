@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,9 +39,7 @@ type server struct {
 	dir         string
 	admin       *pgx.Conn
 	url         string
-	socket      string
 	postmaster  string // process id
-	plans       bool   // pg_stat_statements counts plans
 	databases   []string
 }
 
@@ -57,22 +53,13 @@ func newServer(ctx context.Context, address string) (*server, error) {
 	if err != nil {
 		return s, err
 	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return s, err
-	}
-	s.socket = filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432")
-	var fsync, libraries, backend string
-	if err := s.admin.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('shared_preload_libraries'),
-		pg_backend_pid()::TEXT`).Scan(&fsync, &libraries, &backend); err != nil || fsync != "on" {
+	var fsync, backend string
+	err = s.admin.QueryRow(ctx, `SELECT current_setting('fsync'), pg_backend_pid()::TEXT`).Scan(&fsync, &backend)
+	if err != nil || fsync != "on" {
 		return s, fmt.Errorf("fsync is %q, want on: %w", fsync, err)
 	}
 	s.postmaster = stat(backend)[1]
-	s.plans = strings.Contains(libraries, "pg_stat_statements")
-	if s.plans {
-		_, err = s.admin.Exec(ctx, `CREATE EXTENSION IF NOT EXISTS pg_stat_statements`)
-	}
-	return s, err
+	return s, nil
 }
 
 func (s *server) close() {
@@ -132,23 +119,16 @@ func ticks(pid string, from, to int) (total time.Duration) {
 
 // counters are running totals. The program is also the service.
 type counters struct {
-	program, cpu               time.Duration
-	wal, blocks, plans, rounds int64
+	program, cpu time.Duration
+	wal          int64
 }
 
-func (s *server) counters(ctx context.Context, database string) (c counters, err error) {
+func (s *server) counters(ctx context.Context) (c counters, err error) {
 	c.program = ticks("self", 11, 13)
 	if s.admin == nil {
 		return c, nil
 	}
-	err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn,
-		COALESCE((SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = $1), 0)`, database).
-		Scan(&c.wal, &c.blocks)
-	if err == nil && s.plans {
-		err = s.admin.QueryRow(ctx, `SELECT COALESCE(SUM(plans), 0)::BIGINT, COALESCE(SUM(calls), 0)::BIGINT
-			FROM pg_stat_statements JOIN pg_database AS d ON d.oid = dbid
-			WHERE datname = $1 AND query LIKE '%WITH%SKIP LOCKED%'`, database).Scan(&c.plans, &c.rounds)
-	}
+	err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn`).Scan(&c.wal)
 	c.cpu = s.cpu()
 	return c, err
 }
@@ -160,7 +140,7 @@ func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
 	if err := c.add(ctx, s.rows); err != nil {
 		return t, err
 	}
-	before, err := s.counters(ctx, "")
+	before, err := s.counters(ctx)
 	if err != nil {
 		return t, err
 	}
@@ -169,7 +149,7 @@ func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
 		return t, err
 	}
 	took := time.Since(begun)
-	after, err := s.counters(ctx, "")
+	after, err := s.counters(ctx)
 	n := float64(s.rows)
 	return turn{
 		n / took.Seconds(), 0, float64((after.program - before.program).Microseconds()) / n,
@@ -212,72 +192,6 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 	}
 	fmt.Println()
 	return nil
-}
-
-// proxy delays the packets between programs and the server. It does not limit the data in transit.
-type proxy struct {
-	listener net.Listener
-}
-
-func newProxy(ctx context.Context, socket string, delay time.Duration) (*proxy, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		for {
-			program, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := new(net.Dialer).DialContext(ctx, "unix", socket)
-			if err != nil {
-				_ = program.Close()
-				continue
-			}
-			go deliver(program, server, delay)
-			go deliver(server, program, delay)
-		}
-	}()
-	return &proxy{listener}, nil
-}
-
-func (p *proxy) close() { _ = p.listener.Close() }
-
-// address returns the URL of a database behind the proxy.
-func (p *proxy) address(database string) string {
-	u, err := url.Parse(database)
-	if err != nil {
-		return database
-	}
-	u.Host, u.RawQuery = p.listener.Addr().String(), "sslmode=disable"
-	return u.String()
-}
-
-type packet struct {
-	due  time.Time
-	data []byte
-}
-
-// deliver forwards data after the delay, until one side closes.
-func deliver(from, to net.Conn, delay time.Duration) {
-	packets := make(chan packet, 10_000)
-	go func() {
-		for p := range packets {
-			time.Sleep(time.Until(p.due))
-			_, _ = to.Write(p.data)
-		}
-		_ = to.Close()
-	}()
-	for {
-		data := make([]byte, 16<<10)
-		n, err := from.Read(data)
-		if err != nil {
-			close(packets)
-			return
-		}
-		packets <- packet{time.Now().Add(delay), data[:n]}
-	}
 }
 
 // newService starts a service with the given response time. It does not check requests, because the checks would be

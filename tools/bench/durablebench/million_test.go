@@ -155,8 +155,6 @@ func TestOperationsAreFastWithAMillionRows(t *testing.T) {
 				assert.True(t, name == "SQLite" || c.index == "" || uses > used, "%s does not use %s", c.name, c.index)
 			}
 			allFilters(t, s)
-			db.SetMaxOpenConns(map[bool]int{true: 1, false: 20}[name == "SQLite"])
-			readers(t, s)
 		})
 	}
 }
@@ -289,36 +287,6 @@ func scans(t *testing.T, db *sql.DB, name, index string) (whole, indexed int) {
 		COALESCE((SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1), 0)`, index).
 		Scan(&whole, &indexed))
 	return whole, indexed
-}
-
-// readers measures checkouts alone, and beside a page that refreshes the overview and a list.
-func readers(t *testing.T, s *durable.Store) {
-	t.Helper()
-	rate := func() (rate float64, slowest time.Duration) {
-		const payments = 500
-		begun := time.Now()
-		for range payments {
-			one := time.Now()
-			require.NoError(t, checkout(s)(t.Context()))
-			slowest = max(slowest, time.Since(one))
-		}
-		return payments / time.Since(begun).Seconds(), slowest
-	}
-	alone, slowest := rate()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			_, _ = s.Counts(ctx, durable.Filter{})
-			_ = rowsOf(s, durable.Filter{})(ctx)
-		}
-	}()
-	beside, slowestBeside := rate()
-	cancel()
-	<-ended
-	t.Logf("checkouts a second, one by one: %.0f alone (slowest %s), %.0f beside a reader (slowest %s)",
-		alone, slowest.Round(time.Millisecond), beside, slowestBeside.Round(time.Millisecond))
 }
 
 // The responses of a thousand payments were lost. A status call takes 200 ms.

@@ -24,7 +24,7 @@ const (
 	destination = "4111111111111111"
 )
 
-// The statements of the loops. SQLite needs no skip.
+// The statements of the loops. SQLite has a single writer, so it needs no skip.
 const (
 	claim = `UPDATE payouts SET state = 'starting' WHERE state = 'created' AND user_data = (
 		SELECT user_data FROM payouts WHERE state = 'created' ORDER BY due_at, user_data LIMIT 1`

@@ -51,7 +51,7 @@ func encoders() []encoder {
 		{"encoding/json", of(json.Marshal, json.Unmarshal)},
 		{"encoding/xml", func(in, out any) error {
 			var buf bytes.Buffer
-			name := xml.StartElement{Name: xml.Name{Local: "record"}} // the types here have no name
+			name := xml.StartElement{Name: xml.Name{Local: "record"}} // because the types in these tests have no name
 			if err := xml.NewEncoder(&buf).EncodeElement(in, name); err != nil {
 				return err
 			}
@@ -121,8 +121,8 @@ func amountShapes(a paymentsvc.Amount) []shape {
 	}
 }
 
-// fails reports whether an encoder returns an error for an Amount. An error is acceptable, because the program then
-// knows that the Amount is not stored.
+// fails reports whether an encoder returns an error for an Amount. An error is acceptable, because it shows that the
+// Amount was not stored.
 func fails(encoder, shape string, a paymentsvc.Amount) bool {
 	switch encoder {
 	case "encoding/json":

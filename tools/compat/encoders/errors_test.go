@@ -43,7 +43,7 @@ func writers() []writer {
 		{"encoding/json", json.Marshal, false},
 		{"encoding/xml", func(v any) ([]byte, error) {
 			var buf bytes.Buffer
-			name := xml.StartElement{Name: xml.Name{Local: "record"}} // the types here have no name
+			name := xml.StartElement{Name: xml.Name{Local: "record"}} // because the types in these tests have no name
 			err := xml.NewEncoder(&buf).EncodeElement(v, name)
 			return buf.Bytes(), err
 		}, false},
@@ -121,7 +121,7 @@ func TestEncodersTakeNilErrors(t *testing.T) {
 	for _, w := range writers() {
 		require.NotPanics(t, func() {
 			data, err := w.marshal(record{Name: "a name"})
-			if w.name != "encoding/gob" { // does not know the type
+			if w.name != "encoding/gob" { // gob rejects types that are not registered
 				require.NoError(t, err, w.name)
 				require.Contains(t, string(data), "a name", w.name)
 			}

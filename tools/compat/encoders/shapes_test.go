@@ -29,7 +29,7 @@ type shape struct {
 	value any
 }
 
-// shapesOf returns v in every shape but embedded ones, which a type parameter cannot express.
+// shapesOf returns v in every shape, and the embedded shapes. A type parameter cannot be embedded.
 func shapesOf[T any](v T, embedded ...any) []shape {
 	p := &v
 	all := []shape{

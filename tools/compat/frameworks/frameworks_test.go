@@ -1,5 +1,5 @@
-// Package frameworks_test tests the code of docs/frameworks.md and docs/telemetry.md. Each package below it is a block
-// or a link of these pages, so each compiles alone.
+// Package frameworks_test tests the code of docs/frameworks.md and docs/telemetry.md. Each package in its
+// subdirectories contains a block of these pages, and compiles alone.
 package frameworks_test
 
 import (

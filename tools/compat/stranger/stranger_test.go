@@ -1,4 +1,4 @@
-// Package stranger_test uses the released modules like a user with an empty module and a module proxy.
+// Package stranger_test uses the modules of a release like a new user, in an empty module and through a module proxy.
 package stranger_test
 
 import (
@@ -85,8 +85,7 @@ func TestQuickstartRunsFromTheProxy(t *testing.T) {
 	}
 }
 
-// TestModulesAreFetchedInAnyOrder has one module get all three, and expects that each order ends with the same
-// versions.
+// TestModulesAreFetchedInAnyOrder gets the three modules in each order, and expects the same versions.
 func TestModulesAreFetchedInAnyOrder(t *testing.T) {
 	proxy := released(t)
 	var want string

@@ -1,5 +1,5 @@
 // Package wrappers tests the SDK under the RoundTrippers of other libraries, for example for retries, traces and
-// recorded responses. It is a module, because the SDK must not require these libraries.
+// recorded responses.
 package wrappers
 
 import (
@@ -106,7 +106,7 @@ func newClient(t *testing.T, address string, transport http.RoundTripper, trust 
 	t.Helper()
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: paymentsvc.Scheme{
-			Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), // made up, as the encoding is
+			Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), // an example, like the encoding
 			Encoding:  paymentsvc.Hex,
 		},
 		Secret: "the-secret-of-the-wrapper-tests",

@@ -54,7 +54,7 @@ func build(t *testing.T, dir string) string {
 	return program
 }
 
-// start starts a program until the test is over, and returns the addresses that it prints behind some words.
+// start starts a program for the test, and returns the address that the program prints after each of the words.
 func start(t *testing.T, program string, args []string, words ...string) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -76,7 +76,7 @@ func start(t *testing.T, program string, args []string, words ...string) map[str
 			addresses[fields[0]] = fields[1]
 		}
 	}
-	require.Len(t, addresses, len(words), "the program has not said where it listens")
+	require.Len(t, addresses, len(words), "the program has not printed its addresses")
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()
 	return addresses
 }
@@ -88,7 +88,7 @@ func secretFile(t *testing.T) string {
 	return file
 }
 
-// findBrowser returns the path of a Chromium, or skips the test.
+// findBrowser returns the path of a Chromium, and skips the test without one.
 func findBrowser(t *testing.T) string {
 	t.Helper()
 	names := []string{"chromium", "chromium-browser", "google-chrome"}
@@ -215,7 +215,7 @@ func evaluate[T any](b *tab, expression string) T {
 	return v
 }
 
-// widths are a phone, the two sides of where the mock server's page and the partner's change, and a desk.
+// widths are the widths of a phone and of a desktop, and those around which the layout of a page changes.
 func widths() []int64 { return []int64{360, 768, 769, 896, 897, 1280} }
 
 // requireUsable checks that the page at an address can be used at every width, in light and dark.

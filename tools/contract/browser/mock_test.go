@@ -109,7 +109,7 @@ func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 	b.requireQuiet(mock.address)
 }
 
-// testAPayer follows redirect_url, and a form's, to the mock's payment page.
+// testAPayer follows the redirect_url of a payment and of a form to the payment page of the mock server.
 func testAPayer(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	payment, err := mock.pay(t, "order-1")
@@ -217,7 +217,7 @@ func (b *tab) chooseFault(fault, arguments string) {
 	b.do(chromedp.SetValue(chromedp.CSS("form.fault [name=arguments]"), arguments))
 }
 
-// testKeyboard reaches everything with the Tab key, and presses a button with Enter.
+// testKeyboard reaches each control with the Tab key, and presses a button with Enter.
 func testKeyboard(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	const reachable = `[...document.querySelectorAll(

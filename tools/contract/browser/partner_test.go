@@ -42,10 +42,10 @@ func startPartner(t *testing.T) *partner {
 	})
 	database := filepath.Join(t.TempDir(), "partner.db")
 	p.flags = []string{
-		"-database", database, "-service", p.service.URL, "-partner", "1001", "-project", "2002",
+		"-database", database, "-service", p.service.URL, "-service-name", "pay", "-partner", "1001", "-project", "2002",
 		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`,
 		"-error-fields", "error_code,error_message",
-		"-not-found-codes", "order_not_found", "-slots", "1", "-checkouts-per-minute", "0",
+		"-not-found-codes", "order_not_found", "-slots", "1",
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
 	age(t, database)
@@ -75,8 +75,8 @@ func (p *partner) payFile(file string) {
 	require.Equal(p.t, 3, exit.ExitCode(), "it needs review: %s", output)
 }
 
-// age makes all calls so old that no request can arrive any more. With the next number of a claim, durable does not
-// take the claim for lost.
+// age makes all calls so old that their requests can no longer arrive. It increases the number of each claim, because
+// durable would otherwise treat the claim as lost.
 func age(t *testing.T, database string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")

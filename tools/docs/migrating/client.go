@@ -1,4 +1,4 @@
-// Package migrating is a client as many are written by hand. docs/migrating.md turns it into the one in after.
+// Package migrating is a typical handwritten client. docs/migrating.md replaces it step by step with package after.
 package migrating
 
 import (
@@ -38,7 +38,7 @@ func (c *Client) post(ctx context.Context, endpoint string, in map[string]any) (
 	if err != nil {
 		return nil, err
 	}
-	for range 3 { // after lost responses it pays up to three times
+	for range 3 { // pays up to three times if responses are lost
 		timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address+"/"+endpoint, bytes.NewReader(body))
 		if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) post(ctx context.Context, endpoint string, in map[string]any) (
 		if err != nil {
 			continue
 		}
-		answer, err := io.ReadAll(resp.Body) // without a limit
+		answer, err := io.ReadAll(resp.Body) // has no limit
 		_ = resp.Body.Close()
 		if err == nil && resp.StatusCode < 300 { // an error has the same shape in the document
 			err = json.Unmarshal(answer, &out)
@@ -61,7 +61,7 @@ func (c *Client) post(ctx context.Context, endpoint string, in map[string]any) (
 	return nil, errors.New("the call failed") // the payment may have succeeded
 }
 
-// Balance returns what can be paid out.
+// Balance returns the payout balance.
 func (c *Client) Balance(ctx context.Context) (string, error) {
 	out, err := c.post(ctx, "get_balance", map[string]any{})
 	return fmt.Sprint(out["payout_balance"]), err // 1e+06 for a million
@@ -78,7 +78,7 @@ func (c *Client) Pay(ctx context.Context, userData string, cents int64) (string,
 // Notifications calls paid with the user_data of payments that succeed.
 func (c *Client) Notifications(paid func(ctx context.Context, userData string) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // without a limit
+		body, err := io.ReadAll(r.Body) // has no limit
 		if err != nil || r.Header.Get("Signature") != c.sign(r.Header.Get("Timestamp"), body) {
 			http.Error(w, "wrong signature", http.StatusUnauthorized) // accepts any age, also a replay
 			return
@@ -90,7 +90,7 @@ func (c *Client) Notifications(paid func(ctx context.Context, userData string) e
 		if err := json.Unmarshal(body, &n); err != nil || n.Status != "SUCCESS" {
 			return
 		}
-		if err := paid(r.Context(), n.UserData); err != nil { // also called for a refund
+		if err := paid(r.Context(), n.UserData); err != nil { // calls paid for a refund too
 			http.Error(w, "not handled", http.StatusInternalServerError)
 		}
 	})

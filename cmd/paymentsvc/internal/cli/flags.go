@@ -123,7 +123,7 @@ func sharedFlags() []Flag {
 		NewFlag("partner", Int, "ID", "partner id").Checked(AtLeast(1)),
 		NewFlag("project", Int, "ID", "project id").Checked(AtLeast(1)),
 		NewFlag("tolerance", Text, "DURATION", `limit for the age of a timestamp in both directions, or "any"`).
-			Among("any", "5m").Checked(tolerance),
+			Among("any", "5m").Checked(Tolerance),
 		NewFlag("timestamp-header", Text, "NAME", "header with the timestamp").With("timestamp").Checked(headerName),
 		NewFlag("signature-header", Text, "NAME", "header with the signature").With("signature").Checked(headerName),
 		NewFlag("timeout", Duration, "DURATION", "end after this time with exit code 124"),
@@ -160,7 +160,7 @@ func (f Flag) validate(text string) error {
 			return errors.New("want one of " + strings.Join(f.Values, ", ") + Nearest(text, f.Values))
 		}
 	case Address:
-		_, err = address(text)
+		err = CheckAddress(text)
 	}
 	if err == nil && f.Check != nil {
 		err = f.Check(text)
@@ -183,6 +183,12 @@ func address(text string) (*url.URL, error) {
 		return nil, errors.New("want %20 in place of a space")
 	}
 	return u, nil
+}
+
+// CheckAddress accepts the texts of an [Address].
+func CheckAddress(text string) error {
+	_, err := address(text)
+	return err
 }
 
 // Origin accepts an [Address] without path and query.
@@ -268,7 +274,8 @@ func headerName(text string) error {
 	return nil
 }
 
-func tolerance(text string) error {
+// Tolerance accepts a duration of at least one second, and "any".
+func Tolerance(text string) error {
 	if d, err := time.ParseDuration(text); text != "any" && (err != nil || d < time.Second) {
 		return errors.New(`want a duration of at least 1s, or "any"`)
 	}

@@ -101,16 +101,13 @@ func (c *clock) run() []event {
 	return done
 }
 
-// set moves the clock, and reports false for a time in the past or beyond the range of a duration. Call run next. The
-// timer is off until then, because run must return all due settlements.
-func (c *clock) set(now *time.Time, frozen, timestamps *bool) bool {
+// set moves the clock to the result of move, and reports false for a time in the past or beyond the range of a
+// duration. Call run next. The timer is off until then, because run must return all due settlements.
+func (c *clock) set(move func(now time.Time) time.Time, frozen, timestamps *bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.now()
-	to := before
-	if now != nil {
-		to = *now
-	}
+	to := move(before)
 	if to.Before(before) || time.Until(to) == math.MaxInt64 {
 		return false
 	}
@@ -161,7 +158,8 @@ type clockIn struct {
 }
 
 func putClock(c *call, in clockIn) (int, any, error) {
-	if !c.clock.set(in.Now, in.Frozen, in.Timestamps) {
+	to := func(now time.Time) time.Time { return *cmp.Or(in.Now, &now) }
+	if !c.clock.set(to, in.Frozen, in.Timestamps) {
 		return 0, nil, invalid("now", "now: the clock cannot go back, and not by more than 292 years forward")
 	}
 	return c.clock.answer(c.clock.run())
@@ -179,10 +177,7 @@ func postAdvance(c *call, in advanceIn) (int, any, error) {
 	case by == 0:
 		return 0, nil, invalid("by", `by: missing or 0; want a duration such as "2s"`)
 	}
-	c.clock.mu.Lock()
-	to := c.clock.now().Add(by)
-	c.clock.mu.Unlock()
-	if !c.clock.set(&to, nil, nil) {
+	if !c.clock.set(func(now time.Time) time.Time { return now.Add(by) }, nil, nil) {
 		return 0, nil, invalid("by", "by: the clock cannot go forward by more than 292 years")
 	}
 	return c.clock.answer(c.clock.run())
@@ -233,7 +228,7 @@ func postStop(c *call, _ struct{}) (int, any, error) {
 	addr, err := netip.ParseAddr(host)
 	if err != nil || !addr.Unmap().IsLoopback() || c.opt.Stop == nil {
 		return 0, nil, failure(http.StatusForbidden, "not_loopback", "",
-			"only a program on the mock's own machine may stop it")
+			"only a program on the same machine may stop the mock server")
 	}
 	c.opt.Stop()
 	return http.StatusAccepted, struct{}{}, nil

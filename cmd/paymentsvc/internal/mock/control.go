@@ -140,7 +140,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil || len(text) < 2 || text[0] != '{' {
 		status = http.StatusInternalServerError
-		text = []byte(`{"error":{"code":"internal","message":"the answer cannot be encoded","field":""}}`)
+		text = []byte(`{"error":{"code":"internal","message":"the response cannot be encoded","field":""}}`)
 	}
 	if _, raw := v.(json.RawMessage); !raw {
 		separator := ","
@@ -244,7 +244,7 @@ func (m *Mock) checkHost(host string) error {
 		return nil
 	}
 	return failure(http.StatusMisdirectedRequest, "unknown_host", "",
-		"the mock does not know this name of its own: start it with -hosts and the name")
+		"the mock server does not accept this host name: start it with -hosts and the name")
 }
 
 // decode parses the body. An empty body has no values. It rejects unknown names, and accepts every Content-Type,

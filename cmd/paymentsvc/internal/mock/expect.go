@@ -20,7 +20,7 @@ type claim struct {
 	one, many string // the counted events
 	filters   []string
 	isError   bool                // counts errors, which must be 0
-	about     func(*message) bool // the messages without which an error count proves nothing
+	about     func(*message) bool // the checked messages, because a count without them proves nothing
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 
@@ -34,8 +34,7 @@ var claims = map[string]claim{
 	"delivered": {
 		one: "notification delivered", many: "notifications delivered", filters: messageFilters,
 		counts: func(m *message) bool {
-			accepted := paymentsvctest.Delivery{HTTPStatus: m.Status}.Accepted()
-			return m.Direction == out && !m.Forged && !m.Cut && accepted
+			return !m.Forged && !m.Cut && paymentsvctest.Delivery{HTTPStatus: m.Status}.Accepted()
 		},
 	},
 	"forgeries_refused": {
@@ -53,7 +52,7 @@ var claims = map[string]claim{
 	},
 	"none_rejected": {
 		one: "request rejected", many: "requests rejected", filters: messageFilters, isError: true,
-		about: func(m *message) bool { return m.Direction == in },
+		about: func(m *message) bool { return m.Signature != nil && m.Direction == in || m.Rejection != nil },
 		counts: func(m *message) bool { // a status call by user_data lets a client learn that it started no order
 			return m.Rejection != nil && !m.Declined &&
 				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
@@ -73,13 +72,6 @@ type expectation struct {
 	HoldsFor string `json:"holds_for"`
 
 	claim
-	seen seen
-}
-
-// seen is the part of the orders and rejections that an expectation has counted. It keeps repeated checks short.
-type seen struct {
-	order, orders         int // the number of the last order, and of the matching orders
-	rejection, duplicates int // the number of the last rejection, and of the matching rejections
 }
 
 // unbounded is the upper limit of a claim without one.
@@ -147,34 +139,27 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 	return found, nil
 }
 
-// starts counts orders and rejected duplicates. An order never changes its identity, but it changes its status.
+// starts counts orders and rejected duplicates. A rejection has only user_data and kind, so filters by other values
+// count no rejections.
 func (e *epoch) starts(x *expectation) (found finding) {
-	if x.Status != "" {
-		x.seen.order, x.seen.orders = 0, 0
-	}
-	later := x.filter
-	later.After = max(x.After, x.seen.order)
-	e.eachOrder(&later, func(o *paymentsvctest.Order) bool {
-		x.seen.order = o.Number
-		x.seen.orders++
+	e.eachOrder(&x.filter, func(*paymentsvctest.Order) bool {
+		found.n++
 		return true
 	})
-	if x.OrderID != "" || x.After != 0 { // a rejection has only user_data and kind
-		return finding{n: x.seen.orders}
+	if x.OrderID != "" || x.After != 0 {
+		return found
 	}
-	list, all := e.fake.RejectedAfter(x.seen.rejection)
-	found.gap = len(list) < all-x.seen.rejection
-	x.seen.rejection = all
+	list, all := e.fake.RejectedAfter(0)
+	found.gap = len(list) < all
 	for _, r := range list {
 		if x.duplicates(r) {
-			x.seen.duplicates++
+			found.duplicates++
 		}
 	}
-	found.n, found.duplicates = x.seen.orders, x.seen.duplicates
 	return found
 }
 
-// duplicates reports whether a rejection is that of a matching start with a duplicate user_data.
+// duplicates reports whether a rejected request is a matching start with a duplicate user_data.
 func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
 	return r.Problem == paymentsvctest.ProblemRepeated && (x.Kind == "" || x.Kind == kind) &&
@@ -253,17 +238,17 @@ func postExpect(c *call, x expectation) (int, any, error) {
 	found, _ := c.actual(&x)
 	switch {
 	case c.ctx.Err() != nil:
-		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock was reset meanwhile")
+		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock server was reset meanwhile")
 	case ok:
 		return http.StatusOK, expectAnswer{found.n}, nil
 	case found.gap && found.n <= most:
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
-			"messages that could matter are not in the journal any more: give after, or a larger -journal")
+			"the journal or the fake dropped entries that could matter: set after, or a larger -journal")
 	}
 	return 0, nil, c.notMet(&x, found, least, most)
 }
 
-// notMet returns the error for an expectation: expected and actual number, and the nearest messages.
+// notMet returns an error with the expected and the actual number, and the nearest messages.
 func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	want := fmt.Sprintf("%d to %d", least, most)
 	switch {
@@ -285,7 +270,7 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", found.n, what, about, want)
 	switch {
 	case found.untested:
-		f.apiError.Error.Message = "nothing was tested: there is no message that " + x.That + " is about"
+		f.apiError.Error.Message = "nothing was tested: there is no message for " + x.That
 	case found.duplicates > 0 && most != unbounded:
 		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", found.duplicates)
 	}

@@ -1,7 +1,6 @@
 package mock
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"sync"
@@ -57,14 +56,6 @@ type fields struct {
 	UserData, OrderID        string
 	Event, StatusDescription string
 }
-
-// indexKey is an identifier of messages.
-type indexKey struct {
-	isOrderID bool
-	text      string
-}
-
-func (f fields) keys() [2]indexKey { return [2]indexKey{{false, f.UserData}, {true, f.OrderID}} }
 
 // size estimates the memory of a message, including its entries in the journal.
 func (m *message) size() int64 {
@@ -136,7 +127,6 @@ type journal struct {
 	base      int        // messages[0] has the next number
 	messages  []*message // nil if evicted
 	oldest    int        // the index of the first message to evict
-	index     map[indexKey][]*message
 	evicted   int
 	gap       int // the number of the last evicted message
 	flight    int
@@ -148,8 +138,7 @@ type journal struct {
 // newJournal returns a journal with numbers after last.
 func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
 	j := &journal{
-		budget: b, log: log, done: make(chan struct{}), base: last,
-		index: map[indexKey][]*message{}, waiters: waiters{},
+		budget: b, log: log, done: make(chan struct{}), base: last, waiters: waiters{},
 	}
 	b.add(j)
 	return j
@@ -175,49 +164,21 @@ func (j *journal) arrive(m message) *message {
 	j.messages = append(j.messages, &m)
 	m.Seq, m.At, m.State = j.base+len(j.messages), time.Now(), inFlight
 	j.flight++
-	j.changed(&m, fields{})
+	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 	return &m
 }
 
-// update changes a message.
+// update changes a message, and wakes the waiters that it concerns.
 func (j *journal) update(m *message, change func(*message)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	before := m.Fields
 	change(m)
-	j.changed(m, before)
-}
-
-// changed enters the message by its identifiers and wakes the waiters that it concerns. The lock is held.
-func (j *journal) changed(m *message, before fields) {
-	was := before.keys()
-	for i, key := range m.Fields.keys() {
-		if key != was[i] {
-			j.index[key] = append(j.index[key], m)
-		}
-	}
 	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
-}
-
-// unindex removes an evicted message, which is usually the first of its list.
-func (j *journal) unindex(m *message) {
-	for _, key := range m.Fields.keys() {
-		list := j.index[key]
-		switch at := slices.Index(list, m); {
-		case at == 0 && len(list) == 1:
-			delete(j.index, key)
-		case at == 0:
-			j.index[key] = list[1:]
-		case at > 0:
-			j.index[key] = slices.Delete(list, at, at+1)
-		}
-	}
 }
 
 // finish ends a message, and enforces the budget.
 func (j *journal) finish(m *message, change func(*message)) {
 	j.mu.Lock()
-	before := m.Fields
 	change(m)
 	m.Took = time.Since(m.At)
 	j.flight--
@@ -227,7 +188,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.budget.total.Add(size)
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
-	j.changed(m, before)
+	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 	var line message
 	if j.log != nil {
 		line = *m
@@ -253,7 +214,6 @@ func (j *journal) evict(bytes int64) (removed bool) {
 		size := m.size()
 		j.bytes.Add(-size)
 		j.budget.total.Add(-size)
-		j.unindex(m)
 		j.messages[j.oldest] = nil
 		j.evicted, j.gap, removed = j.evicted+1, max(j.gap, m.Seq), true
 	}
@@ -289,14 +249,7 @@ func (j *journal) close() {
 func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	list := j.messages[min(max(f.After-j.base, 0), len(j.messages)):]
-	switch {
-	case f.UserData != nil && *f.UserData != "":
-		list = j.index[indexKey{false, *f.UserData}]
-	case f.OrderID != "":
-		list = j.index[indexKey{true, f.OrderID}]
-	}
-	for _, m := range list {
+	for _, m := range j.messages[min(max(f.After-j.base, 0), len(j.messages)):] {
 		if m != nil && f.fitsMessage(m) && !visit(m) {
 			break
 		}
@@ -306,13 +259,11 @@ func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) 
 
 // list returns the first messages that fit, and the number of evicted messages.
 func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
-	indexed := f.UserData != nil || f.OrderID != "" // sorted by the time of indexing
 	evicted, _ = j.each(f, func(m *message) bool {
 		list = append(list, *m)
-		return indexed || len(list) < limit
+		return len(list) < limit
 	})
-	slices.SortFunc(list, func(a, b message) int { return cmp.Compare(a.Seq, b.Seq) })
-	return list[:min(limit, len(list))], evicted
+	return list, evicted
 }
 
 // newest returns the last matching messages, the newest first, and the number of all matching messages.

@@ -193,7 +193,7 @@ func (c *call) message() (message, error) {
 	m, evicted := c.journal.get(seq)
 	switch {
 	case evicted:
-		return m, failure(http.StatusGone, "evicted", "id", "message %d is not in the journal any more", seq)
+		return m, failure(http.StatusGone, "evicted", "id", "message %d was evicted from the journal", seq)
 	case m.Seq == 0:
 		return m, failure(http.StatusNotFound, "not_found", "id", "there is no such message")
 	}
@@ -216,7 +216,7 @@ func getRaw(c *call) (int, any, error) {
 		return 0, nil, err
 	case !c.opt.ShowBodies:
 		return 0, nil, failure(http.StatusForbidden, "masked", "",
-			"raw messages may hold card data: start the mock with -show-bodies")
+			"raw messages may hold card data: start the mock server with -show-bodies")
 	}
 	var text bytes.Buffer
 	_, _ = fmt.Fprintf(&text, "%s %s HTTP/1.1\r\n", m.Method, m.Target)

@@ -13,13 +13,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -225,7 +225,7 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkReceiver(opt.Notify); err != nil {
+	if err := cli.CheckAddress(opt.Notify); err != nil {
 		return nil, fmt.Errorf("notify: %w", err)
 	}
 	s.to.own, err = parseReceivers(opt.Receivers)
@@ -271,6 +271,9 @@ func (s *session) reset() (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.epoch
+	if old.ctx.Err() != nil {
+		return 0, 0, failure(http.StatusNotFound, "not_found", "name", "the session was deleted")
+	}
 	cutOff = old.journal.inFlight()
 	old.close() // no order starts after the last number is read
 	fresh, err := s.newEpoch(old.fake.LastOrder(), old.journal.last())
@@ -278,22 +281,13 @@ func (s *session) reset() (number, cutOff int, err error) {
 		return 0, 0, err
 	}
 	s.epoch = fresh
-	old.free()
 	return fresh.number, cutOff, nil
 }
 
 func (s *session) close() {
-	e := s.current()
-	e.close()
-	e.free()
-}
-
-// free returns the memory of a large closed epoch to the operating system.
-func (e *epoch) free() {
-	const large = 10_000
-	if e.journal.last() > large || e.fake.LastOrder() > large {
-		go debug.FreeOSMemory()
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch.close()
 }
 
 func (e *epoch) close() {

@@ -374,6 +374,19 @@ func TestSlowReceiverDelaysNoSettlement(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"delivered","count":3}`), "advance waits for the notifications")
 }
 
+func TestMessagesKeepAPartOfLongTexts(t *testing.T) {
+	k := &recorder{ResponseWriter: httptest.NewRecorder()}
+	for range 3 {
+		_, err := k.Write(make([]byte, maxAnswer/2+1))
+		require.NoError(t, err)
+	}
+	require.Equal(t, maxAnswer, k.body.Len())
+	r := start(t, nil)
+	r.do("POST", "/"+strings.Repeat("x", 200), "")
+	message, _ := r.mock.main.current().journal.get(1)
+	require.Len(t, message.Endpoint, 100)
+}
+
 // deadlineWriter records the deadline of a response.
 type deadlineWriter struct {
 	*httptest.ResponseRecorder
@@ -487,6 +500,13 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/faults", `{"fault":"reset","where":{"project_id":999}}`, "", "", 422, "invalid", "project_id"},
 		{"POST", "/notifications", `{"body":"{}","project_id":999}`, "", "", 422, "invalid", "project_id"},
 		{"PUT", "/clock", `{"now":"9999-01-01T00:00:00Z"}`, "", "", 422, "invalid", "now"},
+		{"POST", "/notifications", `{"body":"{}","to":"ftp://x"}`, "", "", 422, "invalid", "to"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","status":"SUCCESS"}`, "", "", 422, "invalid", "body"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","event":"x"}`, "", "", 422, "invalid", "body"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","faults":[]}`, "", "", 422, "invalid", "body"},
+		{"POST", "/notifications", `{"timestamp":"2026-01-01T00:00:00Z"}`, "", "", 422, "invalid", "to"},
+		{"POST", "/expect", `{"that":"started","within":"6m"}`, "", "", 422, "invalid", "within"},
+		{"POST", "/expect", `{"that":"started","holds_for":"6m"}`, "", "", 422, "invalid", "within"},
 		{"POST", "/expect", `{"that":"started","valid":true}`, "", "", 422, "invalid", "valid"},
 		{"POST", "/expect", `{"that":"messages","valid":1}`, "", "", 400, "type", "valid"},
 		{"POST", "/expect", `{"that":"delivered","direction":"in","status":"SUCCESS","count":0}`, "", "", 422, "invalid",
@@ -579,6 +599,9 @@ func TestEveryFilterFindsFaultyNotifications(t *testing.T) {
 	for _, fault := range []string{"cut", "late", "old-secret", "unsigned", "altered"} {
 		r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["`+fault+`"]}`)
 		last := r.mock.main.current().journal.last()
+		message, _ := r.mock.main.current().journal.get(last)
+		require.Equal(t, fault == "cut", message.Cut, "an early response to a part is no delivery")
+		require.Equal(t, fault == "unsigned" || fault == "altered", message.Forged, fault)
 		for _, query := range filters {
 			found := r.ask(200, "GET", fmt.Sprintf("/messages?after=%d&%s", last-1, query), "")["messages"]
 			require.Len(t, found, 1, "%s: %s", fault, query)
@@ -720,12 +743,13 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 		r.expect(`{"that":"started","user_data":"order-2","count":1}`))
 	require.Contains(t, fmt.Sprint(r.ask(409, "POST", "/expect", `{"that":"started","user_data":"order-2"}`)["nearest"]),
 		`user_data "order-1"`)
+	require.Len(t, r.ask(409, "POST", "/expect", `{"that":"messages","user_data":"order-2"}`)["nearest"], 1)
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
 	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`,
 		`"none_rejected","user_data":"x"`} {
-		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message that ")
+		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message for ")
 	}
 
 	met := make(chan string)
@@ -797,17 +821,41 @@ func TestExpectAcceptsOnlyRejectionsOfForgeries(t *testing.T) {
 	}
 }
 
+func TestForgeriesRefusedNeedsAResponse(t *testing.T) {
+	down := httptest.NewServer(nil)
+	down.Close()
+	r := start(t, func(o *Options) { o.Notify = down.URL })
+	r.pay("order-1")
+	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
+	require.Contains(t, r.expect(`{"that":"forgeries_refused"}`), "nothing was tested")
+}
+
+func TestNotificationIsSentWithoutItsTester(t *testing.T) {
+	box := receive(t)
+	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r.pay("order-1")
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	settle := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/_mock/orders/"+first+"/settle",
+		strings.NewReader(`{"status":"SUCCESS"}`))
+	r.mock.ServeHTTP(httptest.NewRecorder(), settle)
+	require.Equal(t, []string{"payment.status_changed SUCCESS of 10.50"}, box.taken())
+}
+
 func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
-	r := start(t, func(o *Options) { o.Repeated = paymentsvctest.RejectRepeated })
+	r := start(t, func(o *Options) {
+		o.Repeated, o.Script = paymentsvctest.RejectRepeated, []string{"amount=9: DECLINED user_data was used before"}
+	})
 	r.pay("order-1")
 	r.pay("order-2")
 	_, err := pay(r.Client, "order-1", "10.50")
 	require.Error(t, err)
+	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "1 request rejected", "no script declined it")
 	require.Contains(t, r.expect(`{"that":"started","user_data":"order-1","count":1}`),
 		"; further starts rejected as duplicates: 1, want 0")
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
 	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`,
-		`"after":1,"count":1`} {
+		`"after":1,"count":1`, `"order_id":"` + first + `","count":1`, `"user_data_prefix":"order-2","count":1`} {
 		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
 	}
 	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})
@@ -815,6 +863,29 @@ func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected","after":3}`))
 	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "evicted: ")
+}
+
+func TestExpectNeedsEachRejection(t *testing.T) {
+	fake, err := paymentsvctest.New(paymentsvctest.Config{
+		PartnerID: 1, Projects: []paymentsvctest.Project{{ID: 2, Secret: secret}}, Scheme: scheme(), MaxRecords: 1,
+	})
+	require.NoError(t, err)
+	defer fake.Close()
+	for range 2 {
+		fake.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
+	}
+	e, x := &epoch{fake: fake}, &expectation{claim: claims["started"]}
+	require.False(t, e.starts(x).met(0, 0), "a dropped rejection may be a duplicate")
+}
+
+func TestNoneRejectedNeedsACheckedRequest(t *testing.T) {
+	r := start(t, nil)
+	r.ask(201, "POST", "/faults", `{"which":"first","n":1,"fault":"drop before"}`)
+	_, err := pay(r.Client, "order-1", "1")
+	require.Error(t, err)
+	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "nothing was tested")
+	r.do("POST", "/init_payment", "{}")
+	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "1 request rejected")
 }
 
 func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
@@ -831,7 +902,7 @@ func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	}
 	expect(`{"that":"messages","count":99,"within":"1m"}`)
 	r.ask(200, "POST", "/reset", "")
-	require.Equal(t, "reset: the mock was reset meanwhile", <-said)
+	require.Equal(t, "reset: the mock server was reset meanwhile", <-said)
 	expect(`{"that":"started","at_most":0,"holds_for":"1m"}`)
 	r.pay("order-1")
 	require.Equal(t, "not_met: 1 order started, want 0", <-said)
@@ -861,7 +932,7 @@ func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	require.Less(t, len(answer["messages"].([]any)), 10)
 	last := answer["messages"].([]any)[1:] // the first is in flight
 	indexed := r.ask(200, "GET", "/messages?user_data=order-1", "")["messages"]
-	require.Equal(t, last, indexed, "the index has evicted them too")
+	require.Equal(t, last, indexed)
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
@@ -886,6 +957,9 @@ func TestMessagesHideCardDataAndDestinations(t *testing.T) {
 			r.do("POST", "/init_payment/card", body, "Authorization", "Bearer tok-7", "Cookie", "tok-7", "X-Card", card)
 		}
 		r.do("POST", "/init_payment/"+card, card)
+		r.do("POST", "/init_payment/card", `{"user_data":"`+card+`"}`)
+		none := `{"that":"messages","user_data":"` + card + `","count":0}`
+		require.NotContains(t, fmt.Sprint(r.ask(409, "POST", "/expect", none)), card)
 		r.ask(201, "POST", "/orders", `{"amount":"1","user_data":"u-`+card+`"}`)
 		_, paid := r.do("GET", "/pay/payment/00000000-0000-4000-8000-000000000003", "")
 		require.Equal(t, shown, strings.Contains(paid, card), "user_data on the payment page")
@@ -1007,11 +1081,21 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 	require.Equal(t, main, inherited, "a new session has the changed settings of the main session")
 }
 
+func TestSettingsHideTokensOfAddresses(t *testing.T) {
+	r := start(t, func(o *Options) {
+		o.Notify, o.Receivers = "http://a/?token=tok-7", []string{"project_id=3: http://b/?token=tok-7"}
+	})
+	_, settings := r.do("GET", "/_mock/settings", "")
+	_, page := r.do("GET", "/ui/", "")
+	require.NotContains(t, settings+page, "tok-7")
+}
+
 func TestSettingsShowAnyTolerance(t *testing.T) {
 	r := start(t, func(o *Options) { o.Tolerance = time.Minute })
 	r.ask(201, "POST", "/sessions", `{"name":"t1","tolerance":"any"}`)
 	_, text := r.do("GET", "/s/t1/_mock/settings", "")
 	require.Contains(t, text, `"tolerance","value":"any"`)
+	r.ask(201, "POST", "/sessions", `{"tolerance":"1s"}`)
 	for _, wrong := range []string{"0s", "999ms", "-1m", "soon"} {
 		r.ask(422, "POST", "/sessions", `{"tolerance":"`+wrong+`"}`)
 	}
@@ -1083,9 +1167,56 @@ func TestClockAppliesDueSettlementsInOrder(t *testing.T) {
 	require.Len(t, r.ask(200, "POST", "/clock/advance", `{"by":"3h"}`)["due"], 100)
 	r.ask(200, "POST", "/clock/advance", `{"by":"2562000h"}`)
 	r.ask(422, "POST", "/clock/advance", `{"by":"2562000h"}`)
+	require.Len(t, box.got, 100)
 	for i, got := range box.taken() {
 		status := []string{"SUCCESS", "FAILURE"}[i%2]
 		require.Equal(t, "payout.status_changed "+status+" of 1", got)
+	}
+	e := r.mock.main.current()
+	c := clock{epoch: e, frozen: &time.Time{}}
+	for _, status := range []paymentsvc.StatusName{"SUCCESS", "FAILURE"} {
+		c.schedule(0, event{Status: status})
+	}
+	require.Equal(t, paymentsvc.StatusSuccess, c.events[0].Status, "equal times keep their order")
+}
+
+func TestParallelAdvancesAddUp(t *testing.T) {
+	e := start(t, nil).mock.main.current()
+	begin, frozen := time.Now().Add(time.Hour), true
+	_, _, err := putClock(&call{epoch: e}, clockIn{Now: &begin, Frozen: &frozen})
+	require.NoError(t, err)
+	const goroutines, advances = 8, 5000
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range advances {
+				_, _, err := postAdvance(&call{epoch: e}, advanceIn{By: "1s"})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, goroutines*advances*time.Second, e.clock.now().Sub(begin))
+}
+
+func TestDeletedSessionStaysClosed(t *testing.T) {
+	r := start(t, nil)
+	r.ask(201, "POST", "/sessions", `{"name":"t1"}`)
+	s := r.mock.sessions["t1"]
+	r.ask(204, "DELETE", "/sessions/t1", "")
+	_, _, err := s.reset() // of a request that had found the session
+	require.ErrorContains(t, err, "the session was deleted")
+	require.Len(t, r.mock.budget.journals, 1)
+}
+
+func TestSessionLimitsItsProjects(t *testing.T) {
+	r := start(t, nil)
+	for count, status := range map[int]int{maxProjects: 201, maxProjects + 1: 422} {
+		projects := ""
+		for i := range count {
+			projects += fmt.Sprintf(`,{"id":%d,"secret":"a"}`, i+1)
+		}
+		r.ask(status, "POST", "/sessions", `{"projects":[`+projects[1:]+`]}`)
 	}
 }
 
@@ -1115,8 +1246,10 @@ func TestSessionsAreSeparate(t *testing.T) {
 	r.ask(409, "POST", "/sessions", `{"name":"t1"}`)
 	require.Equal(t, "s1", r.ask(201, "POST", "/sessions", "")["name"])
 	r.ask(204, "DELETE", "/sessions/s1", "")
-	require.Equal(t, "s2", r.ask(201, "POST", "/sessions", "")["name"], "no name is used twice")
+	r.ask(201, "POST", "/sessions", `{"name":"s2"}`)
 	r.ask(503, "POST", "/sessions", `{"name":"t3"}`)
+	require.Len(t, r.mock.budget.journals, 3, "a rejected session keeps no journal")
+	require.Equal(t, []string{"s3", "s4"}, []string{r.mock.freeName(), r.mock.freeName()}, "no name is used twice")
 	r.askAt("/s/t1", 404, "POST", "/stop", "")
 	r.ask(204, "DELETE", "/sessions/t1", "")
 	r.ask(404, "DELETE", "/sessions/t1", "")

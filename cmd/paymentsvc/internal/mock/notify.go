@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -94,9 +95,9 @@ func (c *call) receiver(to string, project int64, event string) (string, error) 
 		to = rs.of(cmp.Or(project, c.opt.Projects[0].ID), event)
 	}
 	if to == "" {
-		return "", invalid("to", "nobody receives notifications: set notify, or to")
+		return "", invalid("to", "notifications have no receiver: set notify, or to")
 	}
-	if err := checkReceiver(to); err != nil {
+	if err := cli.CheckAddress(to); err != nil {
 		return "", invalid("to", "to: %s", err)
 	}
 	return to, nil
@@ -104,7 +105,7 @@ func (c *call) receiver(to string, project int64, event string) (string, error) 
 
 func postDeliver(c *call) (int, any, error) {
 	if to, _ := c.settings(); to.none() {
-		return 0, nil, invalid("to", "nobody receives notifications: set notify")
+		return 0, nil, invalid("to", "notifications have no receiver: set notify")
 	}
 	deliveries, messages := c.deliver(sending(c.r))
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
@@ -170,7 +171,7 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 	}
 	for _, text := range texts {
 		if strings.HasPrefix(text, "delayed") || text == "reordered" {
-			return n, nil, invalid("faults", "faults: %s needs a fault of its own, since this is sent at once", text)
+			return n, nil, invalid("faults", "faults: %s needs POST /faults, because this notification is sent at once", text)
 		}
 		fault, err := paymentsvctest.ParseNotificationFault(text)
 		if err != nil {

@@ -159,26 +159,9 @@ func (f *filter) fits(project int64, userData, orderID string) bool {
 		(f.ProjectID == 0 || f.ProjectID == project) && (f.OrderID == "" || f.OrderID == orderID)
 }
 
-// maxCopied limits the copied orders of one user_data. With more of them, a search in all orders is faster.
-const maxCopied = 1000
-
 // eachOrder calls visit with each matching order, until visit returns false. visit must not use the fake.
 func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
-	fitting := func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) }
-	switch {
-	case f.UserData != nil && e.fake.Started(*f.UserData) <= maxCopied:
-		for _, o := range e.fake.OrdersOf(*f.UserData) {
-			if !fitting(&o) {
-				return
-			}
-		}
-	case f.OrderID != "":
-		if o, ok := e.fake.Order(f.OrderID); ok {
-			fitting(&o)
-		}
-	default:
-		e.fake.EachOrder(f.After, fitting)
-	}
+	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
 // newestOrders returns the last matching orders, the newest first, and the number of all matching orders. match must
@@ -186,26 +169,19 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 func (e *epoch) newestOrders(
 	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
-	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
-		if match(o) {
-			matches++
-		}
-		return true
-	})
-	if matches <= skip {
-		return nil, matches
-	}
-	older := matches - skip - limit
+	wanted := skip + limit
 	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
 		if !match(o) {
 			return true
 		}
-		older--
-		if older < 0 {
-			list = append(list, *o)
+		matches++
+		list = append(list, *o)
+		if len(list) > 2*wanted {
+			list = slices.Delete(list, 0, wanted) // the copies of all orders would need much memory
 		}
-		return older > -limit
+		return true
 	})
+	list = list[max(len(list)-wanted, 0):max(len(list)-skip, 0)]
 	slices.Reverse(list)
 	return list, matches
 }
@@ -247,7 +223,7 @@ type orderAnswer struct {
 
 func postOrder(c *call, in order) (int, any, error) {
 	if in.Number != 0 {
-		return 0, nil, invalid("number", "number: the mock counts")
+		return 0, nil, invalid("number", "number: the mock server chooses it")
 	}
 	draft, err := in.inBooks(c.opt.Projects[0].ID)
 	if err != nil {
@@ -316,8 +292,8 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	return answer, nil
 }
 
-// deliverAll sends these notifications of the outbox. When it returns, this call or another one has sent each of them,
-// or the outbox has it. before is the number of the deliveries before the notifications.
+// deliverAll sends these notifications of the outbox. Afterwards this call or another has sent each notification, or it
+// is in the outbox for a retry. before is the number of the deliveries before the notifications.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	_, messages = e.deliver(ctx)
 	if to, _ := e.settings(); to.none() {

@@ -137,7 +137,7 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 // notifyForm sends one notification directly, without the outbox.
 func notifyForm(r *http.Request, e *epoch) (string, error) {
 	if to, _ := e.settings(); to.none() {
-		return "", errors.New("nobody receives notifications: start the mock with -notify")
+		return "", errors.New("notifications have no receiver: start the mock server with -notify")
 	}
 	status, faults := "", []string(nil)
 	switch r.PostFormValue("what") {
@@ -254,10 +254,10 @@ func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 		p.renderPay(w, http.StatusConflict, v)
 		return
 	}
-	v.Said = "Nobody has been notified: the mock has no receiver."
+	v.Said = "No notification was sent, because the mock server has no receiver."
 	for _, d := range answer.Deliveries {
 		if d.OrderID == v.Order.OrderID && !d.Forged {
-			v.Said = "The shop did not take the notification."
+			v.Said = "The shop did not accept the notification."
 			if d.Accepted {
 				v.Said = "The shop has been notified."
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -49,7 +50,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL + "?token=tok-7" })
 	resp, page := r.do("GET", "/", "")
-	require.Contains(t, page, "Nothing has been started")
+	require.Contains(t, page, "No order has been started")
 	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.Equal(t, 1, strings.Count(page, "mock’s choice"), "one sentence says it")
 	r.pay("order-1")
@@ -69,7 +70,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 	require.NotContains(t, page, card)
 	status, page = r.press("/ui/orders/"+first+"/settle", url.Values{"status": {"FAILURE"}})
 	require.Equal(t, 422, status)
-	require.Contains(t, page, `role="alert">The document shows no way out`)
+	require.Contains(t, page, `role="alert">The document specifies no status after`)
 	_, page = r.do("GET", "/ui/?q=order-2", "")
 	require.NotContains(t, page, "order-1")
 	require.Contains(t, page, "order-2")
@@ -84,7 +85,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		{"/ui/orders/" + first + "/notify", url.Values{"what": {"forged"}}, "Sent."},
 		{"/ui/orders/" + first + "/refund", url.Values{"amount": {"1"}, "status": {"SUCCESS"}}, "1 refunded"},
 		{"/ui/orders/" + second + "/notify", url.Values{"what": {"nothing"}}, "There is no such notification."},
-		{"/ui/deliver", nil, "What was waiting has been sent."},
+		{"/ui/deliver", nil, "The waiting notifications were sent."},
 		{"/ui/faults", url.Values{"on": {"get_balance"}, "which": {"every"}, "fault": {"reset"}, "user_data": {"u"}},
 			"The fault is set."},
 		{
@@ -134,6 +135,20 @@ func TestPageHasPagesOfRows(t *testing.T) {
 	require.Equal(t, maxRows, rows(page, "order"))
 }
 
+func TestNewestOrdersAreTheLast(t *testing.T) {
+	e := start(t, nil).mock.main.current()
+	for range 10 {
+		_, err := e.fake.Seed(paymentsvctest.Order{
+			Kind: paymentsvctest.KindForm, ProjectID: 2, Amount: paymentsvc.MustParseAmount("1"),
+		})
+		require.NoError(t, err)
+	}
+	list, matches := e.newestOrders(1, 2, func(o *paymentsvctest.Order) bool { return o.Number != 9 })
+	require.Equal(t, []int{9, 8, 7}, []int{matches, list[0].Number, list[1].Number})
+	list, _ = e.newestOrders(10, 2, func(*paymentsvctest.Order) bool { return true })
+	require.Empty(t, list)
+}
+
 func TestPageStaysSmall(t *testing.T) {
 	r := start(t, nil)
 	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"slow 0s"}`)
@@ -150,6 +165,10 @@ func TestPageStaysSmall(t *testing.T) {
 	require.Less(t, len(page), maxMasked)
 	require.Contains(t, page, fmt.Sprintf(" bytes: see GET /_mock/messages/%d", 2*maxListed+1))
 	require.Contains(t, page, "/ui/?q="+first, "a shortened user_data finds no messages")
+	r.ask(200, "PATCH", "/settings", `{"notify":"`+receive(t).URL+`"}`)
+	r.ask(200, "POST", "/notifications", `{"body":"{\"event\":\"`+long+`\"}"}`)
+	_, page = r.do("GET", "/ui/?q=notification", "")
+	require.Less(t, len(page), maxMasked)
 }
 
 func TestPageOffersEachFault(t *testing.T) {

@@ -3,7 +3,6 @@ package mock
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -138,7 +138,7 @@ func (p *scriptParser) condition(names []string) (condition, error) {
 	if !slices.Contains(names, c.name) {
 		hint := ""
 		rest := p.text[start:]
-		if isAddress := checkReceiver(rest) == nil; rest != "" && (isAddress || !strings.Contains(rest, ":")) {
+		if isAddress := cli.CheckAddress(rest) == nil; rest != "" && (isAddress || !strings.Contains(rest, ":")) {
 			hint = ": is a colon missing?"
 		}
 		last := len(names) - 1
@@ -307,7 +307,7 @@ func parseReceiver(text string) (r receiver, err error) {
 	if r.address == "" {
 		return r, p.fail(p.at, "an address is missing")
 	}
-	return r, checkReceiver(r.address)
+	return r, cli.CheckAddress(r.address)
 }
 
 // of returns the address for a notification, or "".
@@ -338,15 +338,4 @@ func (e *epoch) receive(rs receivers) {
 			n.ProjectID, n.UserData, n.OrderID, string(n.Event), string(n.StatusDescription),
 		}})
 	}))
-}
-
-func checkReceiver(address string) error {
-	if address == "" {
-		return nil
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return errors.New("not an address that starts with http:// or https://, without a user and a fragment")
-	}
-	return nil
 }

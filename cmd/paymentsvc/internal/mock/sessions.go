@@ -11,6 +11,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -43,15 +44,6 @@ func anyOr(tolerance time.Duration) string {
 		return "any"
 	}
 	return tolerance.String()
-}
-
-// tolerance parses the text of -tolerance. It returns 0 for "any".
-func tolerance(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if text != "any" && (err != nil || d < time.Second) {
-		return 0, invalid("tolerance", `tolerance: not a duration of at least 1s, or "any"`)
-	}
-	return d, nil
 }
 
 // all returns the settings without secrets.
@@ -99,8 +91,8 @@ type settingsIn struct {
 }
 
 func patchSettings(c *call, in settingsIn) (int, any, error) {
-	if in.Notify != nil && checkReceiver(*in.Notify) != nil {
-		return 0, nil, invalid("notify", "notify: %s", checkReceiver(*in.Notify))
+	if in.Notify != nil && cli.CheckAddress(*in.Notify) != nil {
+		return 0, nil, invalid("notify", "notify: %s", cli.CheckAddress(*in.Notify))
 	}
 	script, err := parseScript(in.Script)
 	if err != nil {
@@ -126,6 +118,9 @@ type sessionIn struct {
 	Tolerance string      `json:"tolerance"`
 	Script    []string    `json:"script"`
 }
+
+// maxProjects limits the projects of a session, because each needs memory for each other.
+const maxProjects = 100
 
 type projectIn struct {
 	ID        int64             `json:"id"`
@@ -172,6 +167,9 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		return isGiven
 	}
 	var err error
+	if len(in.Projects) > maxProjects {
+		return opt, invalid("projects", "projects: more than %d", maxProjects)
+	}
 	if given("project", in.Projects != nil) {
 		opt.Projects = nil
 	}
@@ -208,7 +206,10 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		opt.Script = in.Script
 	}
 	if given("tolerance", in.Tolerance != "") {
-		opt.Tolerance, err = tolerance(in.Tolerance)
+		if err := cli.Tolerance(in.Tolerance); err != nil {
+			return opt, invalid("tolerance", "tolerance: %s", err)
+		}
+		opt.Tolerance, _ = time.ParseDuration(in.Tolerance) // 0 for "any"
 	}
 	return opt, err
 }

@@ -194,7 +194,7 @@ func withoutAddress(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op != "dial" {
+	if e, ok := errors.AsType[*net.OpError](err); ok {
 		err = e.Err
 	}
 	return err

@@ -186,7 +186,7 @@ func (v *view) messages(e *epoch) {
 		}
 		row.Arrow, row.What = "received", m.Endpoint
 		if m.Direction == out {
-			row.Arrow, row.What = "sent", m.Fields.Event+" "+m.Fields.StatusDescription
+			row.Arrow, row.What = "sent", e.hide(shortened(m.Fields.Event+" "+m.Fields.StatusDescription))
 		}
 		row.Verdict, row.Wrong = "signature not checked", false
 		if s := m.Signature; s != nil && s.Valid {
@@ -209,7 +209,7 @@ func (m messageRow) Answer() string {
 	case m.HTTPStatus > 0:
 		return fmt.Sprintf("HTTP %d", m.HTTPStatus)
 	case m.Error != "":
-		return "no answer: " + m.Error
+		return "no response: " + m.Error
 	case m.State == inFlight:
 		return "in flight"
 	}
@@ -244,6 +244,7 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
 	}
+	const maxCopied = 1000 // orders of one user_data, because each row of the page copies them
 	if n := e.fake.Started(m.Fields.UserData); n == 0 || n > maxCopied {
 		return paymentsvctest.Order{}, false
 	}
@@ -299,8 +300,8 @@ func doneNote(query url.Values) note {
 	sections := map[string]note{
 		"settled":        {Section: inOrders, Text: "Settled."},
 		"refunded":       {Section: inOrders, Text: "Refunded."},
-		"sent":           {Section: inOrders, Text: "Sent. The answer is under Messages."},
-		"delivered":      {Section: inMessages, Text: "What was waiting has been sent."},
+		"sent":           {Section: inOrders, Text: "Sent. The response is under Messages."},
+		"delivered":      {Section: inMessages, Text: "The waiting notifications were sent."},
 		"fault-set":      {Section: inFaults, Text: "The fault is set."},
 		"fault-removed":  {Section: inFaults, Text: "The fault is removed."},
 		"faults-cleared": {Section: inFaults, Text: "All faults are removed."},

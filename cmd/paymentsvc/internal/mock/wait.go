@@ -2,7 +2,6 @@ package mock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
@@ -11,51 +10,25 @@ import (
 // waiter waits for changes of the messages and orders with the identifiers of a filter.
 type waiter struct {
 	about *filter
-	woken bool // wake is not empty
-	wake  chan struct{}
+	wake  chan struct{} // has room for one call
 }
 
-// waiters are the waiters of a journal by their user_data, because each request wakes waiters several times.
-type waiters map[waiterKey][]*waiter
-
-// waiterKey is the user_data of a filter, or the zero value for any user_data.
-type waiterKey struct {
-	own      bool
-	userData string
-}
-
-func (w *waiter) key() waiterKey {
-	if w.about.UserData == nil {
-		return waiterKey{}
-	}
-	return waiterKey{true, *w.about.UserData}
-}
-
-func (ws waiters) add(w *waiter) { ws[w.key()] = append(ws[w.key()], w) }
-
-func (ws waiters) remove(w *waiter) {
-	rest := slices.DeleteFunc(ws[w.key()], func(other *waiter) bool { return other == w })
-	ws[w.key()] = rest
-	if len(rest) == 0 {
-		delete(ws, w.key())
-	}
-}
+// waiters are the waiters of a journal.
+type waiters map[*waiter]bool
 
 // notify wakes the waiters that a message or an order concerns.
 func (ws waiters) notify(project int64, userData, orderID string) {
-	for _, key := range []waiterKey{{}, {true, userData}} {
-		for _, w := range ws[key] {
-			if w.about.fits(project, userData, orderID) {
-				w.notify()
-			}
+	for w := range ws {
+		if w.about.fits(project, userData, orderID) {
+			w.notify()
 		}
 	}
 }
 
 func (w *waiter) notify() {
-	if !w.woken {
-		w.woken = true
-		w.wake <- struct{}{}
+	select {
+	case w.wake <- struct{}{}:
+	default: // woken already
 	}
 }
 
@@ -69,10 +42,8 @@ func (j *journal) ordered(o paymentsvctest.Order) {
 func (j *journal) wakeAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, list := range j.waiters {
-		for _, w := range list {
-			w.notify()
-		}
+	for w := range j.waiters {
+		w.notify()
 	}
 }
 
@@ -81,12 +52,12 @@ func (j *journal) wakeAll() {
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
-	j.waiters.add(w)
+	j.waiters[w] = true
 	j.mu.Unlock()
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.waiters.remove(w)
+		delete(j.waiters, w)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -98,9 +69,6 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 		pause := time.NewTimer(j.pause(time.Since(began)))
 		select {
 		case <-w.wake:
-			j.mu.Lock()
-			w.woken = false
-			j.mu.Unlock()
 		case <-ctx.Done():
 			return met() // a busy machine oversleeps
 		case <-j.done:

@@ -1,4 +1,4 @@
-// Package after is the client that docs/migrating.md arrives at.
+// Package after is the final client of docs/migrating.md.
 package after
 
 import (
@@ -46,7 +46,7 @@ func New(address, key string) (*Client, error) {
 	return &Client{sdk: sdk, webhook: webhook}, nil
 }
 
-// Balance returns what can be paid out.
+// Balance returns the payout balance.
 func (c *Client) Balance(ctx context.Context) (string, error) {
 	balance, err := c.sdk.GetBalance(ctx)
 	if err != nil {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/paymentsvc/paymentsvc"
+)
+
+// openService opens the telemetry and the client of the service. Without an address of a service, it starts the fake.
+func (p *program) openService(ctx context.Context) (err error) {
+	p.measure, err = newTelemetry(ctx, p.set.Traces, p.log)
+	if err != nil {
+		return err
+	}
+	p.ends = append(p.ends, p.measure.Close)
+	address := p.set.Service
+	if address == "" {
+		p.fake, err = startFake(p.set, p.log)
+		if err != nil {
+			return err
+		}
+		p.ends = append(p.ends, p.fake.Close)
+		address = p.fake.URL
+	}
+	p.client, err = newClient(p.set, address, p.measure)
+	if err != nil {
+		return err
+	}
+	p.ends = append(p.ends, p.client.CloseIdleConnections)
+	return nil
+}
+
+// newClient returns the client of the service at address.
+func newClient(set *settings, address string, measure *telemetry) (*paymentsvc.Client, error) {
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: set.Scheme, Secret: set.Keys[0]})
+	if err != nil {
+		return nil, err
+	}
+	return paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: address, PartnerID: set.Partner, ProjectID: set.Project, Signer: signer,
+		Timeout:     20 * time.Second, // per attempt, so that a status call has time for a second attempt
+		DecodeError: set.DecodeError,
+		OnAttempt:   measure.OnAttempt,
+	})
+}
+
+// decoders returns the decoder of the service's errors, and a function to recognize the error "no such payment". The
+// interface document does not specify the fields and codes of errors (section 7). Without codes, the function accepts
+// no error.
+func decoders(fields, notFound, duplicates string) (paymentsvc.ErrorDecoder, func(*paymentsvc.Error) bool, error) {
+	names, missing, repeated := split(fields), split(notFound), split(duplicates)
+	if len(names) != 2 {
+		return nil, nil, errors.New("-error-fields has the names of two fields: code,message")
+	}
+	read := paymentsvc.ErrorFields(names[0], names[1])
+	decode := func(status int, body []byte) *paymentsvc.ServiceError {
+		reported := read(status, body)
+		if reported != nil && slices.Contains(repeated, reported.Code) {
+			reported.Effect = paymentsvc.EffectPossible // an earlier call may have reached the service
+		}
+		return reported
+	}
+	return decode, func(err *paymentsvc.Error) bool {
+		reported, ok := errors.AsType[*paymentsvc.ServiceError](err)
+		return ok && err.Outcome == paymentsvc.OutcomeRejected && slices.Contains(missing, reported.Code)
+	}, nil
+}
