@@ -218,10 +218,11 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	var err error
 	opt.SchemeText = mockScheme
 	if c.Set("scheme") || c.Set("scheme-file") {
-		opt.SchemeText, _, err = c.SchemeText()
+		text, _, err := c.SchemeText()
 		if err != nil {
 			return err
 		}
+		opt.SchemeText, _ = cutSeen(text)
 	}
 	first := paymentsvctest.Project{ID: cmp.Or(c.Int("project"), 2002), Secret: mockSecret}
 	first.Balance, _ = paymentsvc.ParseAmount(c.Text("balance")) // cli.Amount has checked it
