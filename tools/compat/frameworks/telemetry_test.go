@@ -148,7 +148,7 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	cfg.BaseURL = echo.URL
 	client, err := traced.NewClient(cfg, paymentsvc.NewTransport(), o.traces)
 	require.NoError(t, err)
-	for _, want := range []string{`malformed HTTP response "…"`, "malformed header in the answer"} {
+	for _, want := range []string{`malformed HTTP response "…"`, "malformed header in the response"} {
 		_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{
 			Amount: paymentsvc.MustParseAmount("10.50"), Destination: "4111111111111111", UserData: "payout-1",
 		})
