@@ -338,7 +338,7 @@ type complainer struct{}
 
 func (complainer) MarshalJSON() ([]byte, error) { return nil, errors.New("bad card " + canary) }
 
-func TestSecurityErrorsShowNothingOfRequestsAndAnswers(t *testing.T) {
+func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 	echo := func(status int, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; i < len(header); i += 2 {
