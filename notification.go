@@ -55,8 +55,7 @@ type Notification struct {
 	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
 	// Raw is the complete body, byte for byte. encoding/json compacts Raw when it encodes a Notification, so the signature
-	// no longer matches, but Key stays the same. To verify a notification again after a queue, queue the header and the
-	// body instead.
+	// no longer matches, but Key stays the same. To verify it again after a queue, queue header and body instead.
 	Raw json.RawMessage
 }
 

@@ -13,8 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
-// Outcome reports whether a failed call may have been carried out. [OutcomeUnknown] needs no proof. The two other
-// outcomes do.
+// Outcome reports whether a failed call may have been carried out. Only [OutcomeUnknown] needs no proof.
 type Outcome int
 
 const (
@@ -29,11 +28,10 @@ const (
 	// same user_data may have started an operation; see [EffectPossible].
 	//
 	// An HTTP status does not prove a rejection, because proxies and gateways reply in the service's place, also after a
-	// payment. Without [Config].DecodeError, a call is therefore never rejected. With DecodeError, a complete response
-	// rejects a call if the decoder finds an error in it, and the error has [EffectNone], or [EffectByStatus] in one JSON
-	// object with HTTP status 4xx except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an order_id
-	// anywhere is never a rejection. For a form, redirect_url counts instead of order_id. For an invoice, invoice_url
-	// counts too.
+	// payment. Without [Config].DecodeError, a call is never rejected. With a decoder, a complete response rejects a call
+	// if the decoder finds an error in it, and the error has [EffectNone], or [EffectByStatus] in one JSON object with
+	// HTTP status 4xx except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an order_id anywhere is never a
+	// rejection. For a form, redirect_url counts instead of order_id. For an invoice, invoice_url counts too.
 	OutcomeRejected
 )
 

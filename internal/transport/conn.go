@@ -48,7 +48,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if !ok {
 		return dialed, nil
 	}
-	_ = tcp.SetLinger(0) // without support for it, a close is graceful
+	_ = tcp.SetLinger(0) // on a system that does not support it, a close is graceful
 	return &conn{TCPConn: tcp}, nil
 }
 

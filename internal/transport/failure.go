@@ -76,8 +76,7 @@ func shownAll(errs []error) string {
 	return strings.Join(texts, ": ")
 }
 
-// isKnown reports whether err has a constant text, or a type of net/http or its packages. Errors of these packages put
-// foreign text in quotes.
+// isKnown reports whether err has a constant text, or a type of net/http or its packages, which quote foreign text.
 func isKnown(err error) bool {
 	for _, known := range constantErrors {
 		if err == known { //nolint:errorlint // only the text of err itself is shown

@@ -183,8 +183,7 @@ func cleanHeader(h http.Header) error {
 }
 
 // unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The other headers
-// frame or address the request. net/http writes these headers itself, and removes a signer's headers only in the
-// canonical spelling.
+// frame or address the request. net/http writes these itself, and removes a signer's only in the canonical spelling.
 var unwantedHeaders = []string{
 	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
 }

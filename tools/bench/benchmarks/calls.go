@@ -203,8 +203,7 @@ func connectPaddle(base string, h *http.Client) call {
 	}
 }
 
-// calling returns a candidate for each client and a function that closes the connections. The candidates share a
-// transport.
+// calling returns a candidate for each client, with a shared transport, and a function that closes the connections.
 func calling(ctx context.Context) (made []candidate, end func()) {
 	transport := &http.Transport{MaxIdleConns: 1000, MaxIdleConnsPerHost: 100}
 	services := make([]*bareService, 0, 5)

@@ -35,8 +35,7 @@ func main() {
 	}
 }
 
-// sizes are the lengths in bytes of a usual notification and of the largest notification that Handler accepts by
-// default.
+// sizes are the bytes of a usual notification and of the largest notification that Handler accepts by default.
 var sizes = []int{220, 64 << 10}
 
 func sizeName(bytes int) string {
@@ -98,7 +97,7 @@ func machine() string {
 	return text + strings.Join(peers, ", ") + ".\n"
 }
 
-// publish writes the page with the tables into dir, or does nothing if dir is "".
+// publish writes the page with the tables into dir, unless dir is "".
 func publish(dir, text string) error {
 	if dir == "" {
 		return nil

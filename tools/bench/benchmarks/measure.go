@@ -38,7 +38,7 @@ type row struct {
 	allocs, bytes float64 // per operation
 }
 
-// batchTime is the length of one turn: long enough for the clock, and so short that other programs disturb few turns.
+// batchTime is the length of one turn. It is long enough for the clock, and so short that few turns are disturbed.
 const batchTime = 2 * time.Millisecond
 
 // measure runs the candidates in turns, in a random order each round, and returns medians. It computes each ratio
@@ -76,8 +76,8 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 	return rows, nil
 }
 
-// After the minimum of rounds, a measurement ends when the confidence interval of the SDK is at most narrow times its
-// ratio, or after maxRounds.
+// A measurement ends after rounds, if the range of the SDK's ratio is at most narrow times the ratio, or after
+// maxRounds.
 const (
 	narrow    = 0.02
 	maxRounds = 2001

@@ -109,8 +109,7 @@ func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, 8, tru
 
 func manySlots(ctx context.Context, s *server) error { return s.peers(ctx, 64, false) }
 
-// peers compares durable with the merged loop on PostgreSQL. If slow is set, it also compares the slower candidates:
-// the bare loop and River.
+// peers compares durable with the merged loop on PostgreSQL and, if slow is set, with the bare loop and River.
 func (s *server) peers(ctx context.Context, slots int, slow bool) error {
 	instant := newService(0)
 	defer instant.Close()

@@ -69,8 +69,7 @@ func (s *server) close() {
 	}
 }
 
-// database creates an empty database and returns its URL. It ignores errors, because the first connection to a missing
-// database fails.
+// database creates an empty database and returns its URL. If this fails, the first connection returns an error.
 func (s *server) database(ctx context.Context, name string) string {
 	name = fmt.Sprintf("bench_%d_%s", os.Getpid(), name)
 	s.databases = append(s.databases, name)

@@ -127,8 +127,7 @@ type measured struct {
 	do          func(context.Context) error
 }
 
-// TestOperationsAreFastWithAMillionRows checks that each operation except a sweep takes less than 100 ms, does not scan
-// a whole table, and uses its index.
+// TestOperationsAreFastWithAMillionRows limits the time of each operation, and rejects scans of whole tables.
 func TestOperationsAreFastWithAMillionRows(t *testing.T) {
 	service := newService(0)
 	defer service.Close()

@@ -190,8 +190,7 @@ func texts(v reflect.Value) (all []string) {
 	return all
 }
 
-// TestAmountReadsTypesOfOtherPrograms reads the types that other programs store. A float is an error, because it has
-// lost digits.
+// TestAmountReadsTypesOfOtherPrograms reads values of other programs. A float is an error, because it has lost digits.
 func TestAmountReadsTypesOfOtherPrograms(t *testing.T) {
 	decimal128 := func(s string) bson.Decimal128 {
 		d, err := bson.ParseDecimal128(s)

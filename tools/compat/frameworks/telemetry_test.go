@@ -123,8 +123,7 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 	}
 }
 
-// TestSpansDoNotQuoteResponses covers responses that repeat the request. net/http quotes them in errors, and otelhttp
-// writes errors to spans.
+// TestSpansDoNotQuoteResponses covers responses that repeat the request, because the errors of net/http quote them.
 func TestSpansDoNotQuoteResponses(t *testing.T) {
 	srv, _ := newService(t)
 	o := newTelemetry(t, srv)
@@ -160,8 +159,7 @@ func TestSpansDoNotQuoteResponses(t *testing.T) {
 	assert.NotContains(t, spans, "4111")
 }
 
-// TestTheServiceSeesNoTraceparent sets a global propagator. The page's client then sends no traceparent, but otelhttp
-// alone does.
+// TestTheServiceSeesNoTraceparent sets a global propagator, with which otelhttp alone sends a traceparent.
 func TestTheServiceSeesNoTraceparent(t *testing.T) {
 	before := otel.GetTextMapPropagator()
 	otel.SetTextMapPropagator(propagation.TraceContext{})
