@@ -31,7 +31,7 @@ func service(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // the default rejects a second start
+		Repeated:  paymentsvctest.NewOrder, // a second start is a second order; the default hides this mistake
 	})
 	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 	if err != nil {
@@ -134,30 +134,33 @@ func TestUnavailableServiceIsPaidOnce(t *testing.T) {
 }
 
 func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
+	const before, after = paymentsvctest.BeforeCommit, paymentsvctest.AfterCommit
+	noFields := paymentsvctest.Answer(before, http.StatusOK, "application/json", "{}") // a success
 	for _, fault := range append(paymentsvctest.AllFaults(), // and two responses of gateways that forwarded the request
-		paymentsvctest.TooManyRequests(paymentsvctest.AfterCommit, time.Second),
-		paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
+		paymentsvctest.TooManyRequests(after, time.Second),
+		paymentsvctest.Answer(after, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
 	) {
-		t.Run(fault.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
-				srv, client := service(t)
-				rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
-				srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), // a success without fields
-					paymentsvctest.Answer(paymentsvctest.BeforeCommit, http.StatusOK, "application/json", "{}"))
+		for _, status := range []paymentsvctest.Fault{{}, noFields} { // {} has no effect
+			t.Run(fault.String()+", status "+status.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
+					srv, client := service(t)
+					rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
+					srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), status)
 
-				err := checkout(client, "order-1")
-				client.CloseIdleConnections()
-				if err := srv.Drain(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if n := len(srv.Orders()); n > 1 || n == 0 && err == nil {
-					t.Errorf("%d payments were started, the error is %v", n, err)
-				}
-				if rule.Hits() == 0 {
-					t.Error("the fault had no effect")
-				}
+					err := checkout(client, "order-1")
+					client.CloseIdleConnections()
+					if err := srv.Drain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if n := len(srv.Orders()); n > 1 || n == 0 && err == nil {
+						t.Errorf("%d payments were started, the error is %v", n, err)
+					}
+					if rule.Hits() == 0 {
+						t.Error("the fault had no effect")
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
