@@ -288,6 +288,9 @@ func (s *Server) start(c *call, kind Kind, e *effects) (answer, *rejection) {
 	if kind == KindPayment {
 		draft.Type = paymentsvc.PaymentType(strings.TrimPrefix(c.endpoint, InitPayment+"/"))
 	}
+	if draft.Amount.Sign() <= 0 { // a negative payout would raise the balance
+		return answer{}, reject(ProblemAmount, "the amount is not more than 0")
+	}
 	// Check runs without the lock, because it may call the server.
 	if s.cfg.Check != nil {
 		if err := s.cfg.Check(draft.Order); err != nil {

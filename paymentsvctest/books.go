@@ -157,6 +157,8 @@ func (b *books) seed(o Order) (*order, error) {
 		return nil, errors.New("no such kind of order")
 	case !o.Amount.IsSet():
 		return nil, errors.New("the order has no amount")
+	case o.Amount.Sign() <= 0:
+		return nil, errors.New("the amount is not more than 0")
 	}
 	entry := order{Order: o, restored: o.Destination == ""}
 	moved, err := account.move(nil, &entry)

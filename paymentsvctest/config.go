@@ -47,8 +47,8 @@ type Config struct {
 	// is RejectRepeated.
 	Repeated Repeated
 	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Check may call the server, for
-	// example [Server.Balance]. Without Check the server accepts any amount and destination, because the document
-	// specifies no limits, and the payout balance may become negative.
+	// example [Server.Balance]. Without Check the server accepts any amount above 0 and any destination, because the
+	// document specifies no limits, and the payout balance may become negative.
 	Check func(Order) error
 	// LastOrder is the number before the first order. Set it to continue the ids of another server.
 	LastOrder int
@@ -121,6 +121,7 @@ const (
 	ProblemBody        Problem = "body"               // not one JSON object with each name once: 400
 	ProblemField       Problem = "field"              // missing, foreign or of the wrong type: 400
 	ProblemIDs         Problem = "ids"                // another partner, or an unknown project: 403
+	ProblemAmount      Problem = "amount"             // 0 or less, which the document does not forbid: 422
 	ProblemNotFound    Problem = "order_not_found"    // no such order in the project: 404
 	ProblemRepeated    Problem = "repeated_user_data" // see Repeated: 409
 	ProblemRefused     Problem = "refused"            // by Config.Check, or because of a too long balance: 422
@@ -138,6 +139,7 @@ func defaultStatuses() map[Problem]int {
 		ProblemBody:        http.StatusBadRequest,
 		ProblemField:       http.StatusBadRequest,
 		ProblemIDs:         http.StatusForbidden,
+		ProblemAmount:      http.StatusUnprocessableEntity,
 		ProblemNotFound:    http.StatusNotFound,
 		ProblemRepeated:    http.StatusConflict,
 		ProblemRefused:     http.StatusUnprocessableEntity,

@@ -49,7 +49,7 @@
 // response to a duplicate user_data, the meaning of the two balances, and the retries of notifications. Each is a field
 // of [Config]. Its default is the choice of this package, not a promise of the service. The package also chooses the
 // order ids, which are UUIDs that count from 1, addresses under https://pay.example, and the currency XTS, which ISO
-// 4217 reserves for tests.
+// 4217 reserves for tests. It rejects amounts of 0 or less.
 //
 // payout_balance is the opening balance, plus payments, forms and invoices in SUCCESS, less payouts not in FAILURE,
 // less refunds in SUCCESS. expected_balance adds the pending payments, forms and invoices. status_payment finds
