@@ -135,12 +135,13 @@ func TestUnavailableServiceIsPaidOnce(t *testing.T) {
 
 func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 	const before, after = paymentsvctest.BeforeCommit, paymentsvctest.AfterCommit
-	noFields := paymentsvctest.Answer(before, http.StatusOK, "application/json", "{}") // a success
+	success := paymentsvctest.Answer(before, http.StatusOK, "application/json", "{}")
+
 	for _, fault := range append(paymentsvctest.AllFaults(), // and two responses of gateways that forwarded the request
 		paymentsvctest.TooManyRequests(after, time.Second),
 		paymentsvctest.Answer(after, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
 	) {
-		for _, status := range []paymentsvctest.Fault{{}, noFields} { // {} has no effect
+		for _, status := range []paymentsvctest.Fault{{}, success} { // the first has no effect
 			t.Run(fault.String()+", status "+status.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
 					srv, client := service(t)

@@ -451,6 +451,28 @@ func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 	require.NotContains(t, failed, "127.0.0.1")
 }
 
+func TestDeliveryErrorsShowNoPartOfAResponse(t *testing.T) {
+	const card = "4111111111111111"
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(conn, "HTTP/"+card+"\r\n\r\n")
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	r := start(t, func(o *Options) { o.Notify = receiver.URL })
+	r.pay("order-1")
+	for _, body := range []string{`{"order_id":"` + first + `","faults":[]}`, `{"body":"{}"}`} {
+		failed := fmt.Sprint(r.ask(200, "POST", "/notifications", body)["deliveries"])
+		require.Contains(t, failed, "malformed HTTP")
+		require.NotContains(t, failed, card)
+	}
+	messages := fmt.Sprint(r.ask(200, "GET", "/messages?direction=out", ""))
+	require.Contains(t, messages, "malformed HTTP")
+	require.NotContains(t, messages, card)
+}
+
 type writeFails struct{ net.Conn }
 
 func (c writeFails) Write([]byte) (int, error) {
