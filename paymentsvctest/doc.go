@@ -6,7 +6,7 @@
 //			PartnerID: 7,
 //			Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 //			Scheme:    scheme, // your own, because the document specifies none
-//			Repeated:  paymentsvctest.NewOrder, // the default rejects a second start as a duplicate
+//			Repeated:  paymentsvctest.NewOrder, // a second start counts; the default rejects it
 //		})
 //		client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 //		...

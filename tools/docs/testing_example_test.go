@@ -26,13 +26,18 @@ var scheme = paymentsvc.Scheme{
 const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
 // service returns a fake service in memory and a client for it.
-func service(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
-	srv := paymentsvctest.StartInMemory(t, paymentsvctest.Config{
+func service(t *testing.T, onStart ...func(paymentsvctest.Order)) (*paymentsvctest.Server, *paymentsvc.Client) {
+	cfg := paymentsvctest.Config{
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // a second start is a second order; the default hides this mistake
-	})
+		Tolerance: time.Minute,
+		Repeated:  paymentsvctest.NewOrder, // a second start then counts; the default rejects it, and hides the mistake
+	}
+	for _, call := range onStart {
+		cfg.OnStart = call
+	}
+	srv := paymentsvctest.StartInMemory(t, cfg)
 	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +240,24 @@ func TestRefundBeforePaymentPreventsShipping(t *testing.T) {
 	}
 }
 
+func TestNotificationBeforeTheResponse(t *testing.T) {
+	var srv *paymentsvctest.Server
+	srv, client := service(t, func(o paymentsvctest.Order) {
+		if _, err := srv.Settle(o.OrderID, paymentsvc.StatusSuccess); err != nil {
+			t.Error(err)
+		}
+		srv.Deliver(t.Context())
+	})
+	s := newShop(t, srv)
+	if err := checkout(client, "order-1"); err != nil {
+		t.Fatal(err)
+	}
+	srv.AssertDelivered(t)
+	if s.shipped != 1 {
+		t.Errorf("shipped %d times, want once", s.shipped)
+	}
+}
+
 func TestMySigner(t *testing.T) {
 	srv, _ := service(t)
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret}) // your own
@@ -251,6 +274,26 @@ func TestMySigner(t *testing.T) {
 		t.Error(err)
 	}
 	srv.AssertAllSigned(t)
+}
+
+func TestWrongClockIsRejected(t *testing.T) {
+	srv, _ := service(t)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: scheme, Secret: secret, Now: func() time.Time { return time.Now().Add(10 * time.Minute) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := srv.ClientConfig(42)
+	cfg.Signer = signer
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkout(client, "order-1"); !errors.Is(err, paymentsvc.ErrUnauthorized) {
+		t.Errorf("the error is %v", err)
+	}
+	srv.AssertOrders(t, 0)
 }
 
 func TestUnderChaos(t *testing.T) {
