@@ -702,6 +702,23 @@ func TestFiltersSelectOrdersAndMessages(t *testing.T) {
 	}
 }
 
+func TestMockServerHasLateRequestsAndRejectsAmountsOfZero(t *testing.T) {
+	r := start(t, nil)
+	id := r.ask(201, "POST", "/faults", `{"on":"","fault":"late-commit 1","where":{"user_data":"late"}}`)["id"]
+	_, err := pay(r.Client, "late", "1")
+	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "late"})
+	require.Equal(t, "no such order", said(err))
+	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "late"})
+	require.NoError(t, err)
+	require.Empty(t, r.expect(fmt.Sprintf(`{"that":"fault_hits","fault_id":%v,"count":1}`, id)))
+
+	_, err = pay(r.Client, "zero", "0.00")
+	require.Equal(t, "the amount is not more than 0", said(err))
+	require.Contains(t, fmt.Sprint(r.ask(422, "POST", "/orders", `{"amount":"-1"}`)), "the amount is not more than 0")
+	require.Empty(t, r.expect(`{"that":"started","count":1}`))
+}
+
 func TestFaultsAffectMatchingRequests(t *testing.T) {
 	box := receive(t)
 	r := start(t, func(o *Options) { o.Notify = box.URL })
