@@ -212,10 +212,14 @@ func readBalance(c *paymentsvc.Client) error {
 }
 
 func signer(part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
+	return signerAt(func() time.Time { return time.Unix(1_700_000_000, 0) }, part, key)
+}
+
+func signerAt(now func() time.Time, part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex},
 		Secret: key, SecretEndsInLineBreak: true, // only in failedAssertions
-		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+		Now: now,
 	})
 	if err != nil {
 		panic(err)
@@ -227,8 +231,9 @@ func signer(part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Sig
 func failure(t *testing.T, call call, changes ...func(*paymentsvc.Config)) error {
 	t.Helper()
 	cfg := paymentsvc.Config{
-		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42, Signer: signer(scheme.Canonical, secret),
-		Retry: paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
+		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42,
+		Signer: signerAt(time.Now, scheme.Canonical, secret),
+		Retry:  paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
 	}
 	for _, change := range changes {
 		change(&cfg)
@@ -404,6 +409,11 @@ func oddResponses(t *testing.T) (list []error) {
 		answer(startPayment, 307, 0, text(""))
 		date = []string{time.Now().Add(7 * time.Minute).UTC().Format(http.TimeFormat)}
 		answer(startPayment, 401, 0, text(reported), decoder)
+		date = nil
+		ahead := func() time.Time { return time.Now().Add(10 * time.Minute) }
+		answer(startPayment, 401, 0, text(reported), decoder, func(c *paymentsvc.Config) {
+			c.Signer = signerAt(ahead, scheme.Canonical, secret)
+		})
 	})
 	return list
 }

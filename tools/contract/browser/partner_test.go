@@ -35,7 +35,7 @@ func startPartner(t *testing.T) *partner {
 	t.Helper()
 	p := &partner{t: t, program: build(t, "examples/partner")}
 	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
-		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // the default rejects a second start
+		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // a second start counts
 		Projects: []paymentsvctest.Project{{
 			ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00"),
 		}},

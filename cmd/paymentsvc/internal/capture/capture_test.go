@@ -6,10 +6,12 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -422,4 +424,20 @@ func TestDecompressedRejectsDamagedAndLargeBodies(t *testing.T) {
 		require.Equal(t, tt.want, ok, name)
 		require.True(t, !ok || string(got) == body, name)
 	}
+}
+
+func TestSaveKeepsAtMost1000Files(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	m := Message{Header: http.Header{"Timestamp": {"1764310000"}}, Body: []byte("{}")}
+	for n := range int64(999) {
+		require.NoError(t, NewFile(dir, fmt.Sprintf("old%d.http", n), nil))
+	}
+	name, err := Save(dir, 7, m)
+	require.NoError(t, err)
+	require.Equal(t, "0007.http", name)
+	_, err = Save(dir, 8, m)
+	require.EqualError(t, err, dir+" has 1000 files, want fewer than 1000: move some away")
+	require.NoError(t, os.Remove(filepath.Join(dir, "old0.http")))
+	_, err = Save(dir, 9, m)
+	require.NoError(t, err)
 }

@@ -32,8 +32,19 @@ func Received(req *http.Request, body []byte) Message {
 	return Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
 }
 
-// Save writes message number n to a new file in a directory, and returns the file's name.
+// maxFiles limits the directory of Save, because each sender can add a file of 1 MiB.
+const maxFiles = 1000
+
+// Save writes message number n to a new file in a directory, and returns the file's name. It returns an error if the
+// directory has 1000 files.
 func Save(dir string, n int64, m Message) (string, error) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case len(entries) >= maxFiles:
+		return "", fmt.Errorf("%s has %d files, want fewer than %d: move some away", dir, len(entries), maxFiles)
+	}
 	var text bytes.Buffer
 	if err := Write(&text, m); err != nil {
 		return "", err
