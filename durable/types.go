@@ -137,7 +137,7 @@ type Row struct {
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
 	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least
-	// [Config].PendingReview.
+	// [Config].PendingReview, without a review by an operator within this time.
 	Overdue bool
 	// Version changes with each change of the row, see [Decision].
 	Version int64

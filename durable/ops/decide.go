@@ -53,8 +53,8 @@ var choices = []choice{
 		Effect: "It is sent again, with the same user_data.", Button: "Send again",
 	},
 	{
-		Kind: durable.DecideAcknowledge, Title: "Reviewed: leave it as it is", Button: "Mark as reviewed",
-		Effect: "It keeps its state, and its review is done.",
+		Kind: durable.DecideAcknowledge, Title: "Reviewed, or still pending: leave it as it is", Button: "Mark as reviewed",
+		Effect: "It keeps its state, and its review is done. If it stays pending, its next review is due after a while.",
 	},
 }
 

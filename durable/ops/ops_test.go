@@ -230,6 +230,9 @@ func (o *office) confirm(path string, fields url.Values, page, id string) url.Va
 	return form
 }
 
+// ada is a login that names every operator ada.
+func ada(*http.Request) (string, bool) { return "ada", true }
+
 func TestOverviewShowsRowsInNeedOfReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
 	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
@@ -388,6 +391,25 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 		form = url.Values{"decision": {"paid"}, "scope": {"all"}, name: {value}}
 		assert.Equal(t, 422, o.request(http.MethodPost, "/bulk", form).Code, "every row has this %s", name)
 	}
+}
+
+func TestOverdueRowIsMarkedAsStillPending(t *testing.T) {
+	o := newOfficeWith(t, ops.Config{Login: ada}, durable.Config{PendingReview: 48 * time.Hour})
+	queued := o.queue("march", "1.00", "1.00")
+	assert.NotContains(t, o.page("/row/"+queued[0].UserData), `id="choice-seen"`, "it is too young")
+	for _, table := range []string{"rows", "orders"} {
+		_, err := o.db.ExecContext(t.Context(), `UPDATE durable_`+table+` SET created_at = created_at - 3 * 86400000`)
+		require.NoError(t, err)
+	}
+	row := "/row/" + queued[0].UserData
+	o.confirm(row, url.Values{"decision": {"seen"}}, o.page(row), `id="choice-seen"`)
+	assert.NotContains(t, o.page(row), "Needs review")
+	assert.Equal(t, durable.StatePending, o.row(queued[0].UserData).State)
+	form := url.Values{"decision": {"seen"}, "scope": {"all"}, "review": {"1"}}
+	preview := o.request(http.MethodPost, "/bulk", form).Body.String()
+	assert.Contains(t, preview, `<dd id="n">1</dd>`)
+	o.confirm("/bulk", nil, preview, `id="confirm"`)
+	assert.NotContains(t, o.page("/"), "pending for too long")
 }
 
 func TestPageReportsAMissingWitness(t *testing.T) {
