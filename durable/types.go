@@ -211,6 +211,8 @@ type Status struct {
 	// Paused reports a pause. Until is its automatic end, or zero if [Store.Resume] must end it.
 	Paused bool
 	Until  time.Time
+	// PausedAt is the beginning of a pause without Until. It is zero for other pauses.
+	PausedAt time.Time
 	// Reason and By are the reason and the author of the pause. The author of an automatic pause is "durable".
 	Reason, By string
 	// Hold reports that new payouts are held, too.
