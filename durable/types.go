@@ -102,6 +102,8 @@ type Queued struct {
 	// New reports whether the row was added. With false and a nil Err, an equal row exists unchanged, or existed before
 	// [Store.Prune].
 	New bool
+	// Batch is the Batch of an existing payout, and "" for a new or pruned one.
+	Batch string
 	// Err wraps ErrConflict if the reference belongs to a row with other values, also after [Store.Prune].
 	Err error
 }

@@ -106,7 +106,7 @@ func (p *program) importAndWait(ctx context.Context, stdout, stderr io.Writer) (
 	if err != nil {
 		return exitError, err
 	}
-	return sent.print(stdout, result.Report.Rejected+result.Conflicts), nil
+	return sent.print(stdout, result.Report.Rejected+result.Conflicts, result.Elsewhere), nil
 }
 
 // wait returns when every payout of the file was sent or is blocked until an operator acts.
@@ -203,8 +203,8 @@ func (s *summary) add(stored durable.Compared) {
 func (s *summary) stopped() bool { return s.status.Paused && s.status.Until.IsZero() }
 
 // print prints the states and the tasks of the operator, and returns the exit status. rejected counts the rows of the
-// file without a payout.
-func (s *summary) print(out io.Writer, rejected int64) int {
+// file without a payout, and elsewhere the payouts stored before this file.
+func (s *summary) print(out io.Writer, rejected, elsewhere int64) int {
 	for _, state := range durable.States() {
 		if n := s.states[state]; n > 0 {
 			_, _ = fmt.Fprintf(out, "%8d %s\n", n, state)
@@ -219,6 +219,7 @@ func (s *summary) print(out io.Writer, rejected int64) int {
 		text string
 	}{
 		{rejected, "rejected in the file: correct and send again what was to be paid"},
+		{elsewhere, "known from another file and not paid again: a new payment needs a new reference"},
 		{s.held, "held until an operator releases them on the operators' page. " + s.status.HoldReason},
 		{s.pruned, "pruned: the final states are not known any more"},
 		{s.missing, "missing in the database: was it restored? Run the command again"},
