@@ -35,6 +35,9 @@ func (p *program) check(ctx context.Context, stdout, stderr io.Writer) (int, err
 	}
 	enough := report.Total.IsSet() && balance.PayoutBalance.Cmp(report.Total) >= 0
 	_, _ = fmt.Fprintf(stdout, "balance    %s %s\n", balance.PayoutBalance, balance.Currency)
+	if p.fake != nil {
+		_, _ = fmt.Fprintln(stdout, "The balance is that of the fake, because -service is not set.")
+	}
 	if !enough {
 		_, _ = fmt.Fprintln(stdout, "The balance does not cover the total.")
 	}
@@ -246,7 +249,8 @@ func (p *program) hold(ctx context.Context, stdout io.Writer) error {
 	generation, err := p.store.HoldPayouts(ctx, "the command line", p.set.Args[0])
 	if err == nil {
 		_, _ = fmt.Fprintf(stdout,
-			"held; generation %d: compare and release the payouts on the operators' page\n", generation)
+			"held; generation %d: now serve, import all files since the backup again, and compare the payouts on the "+
+				"operators' page with the service's list; see docs/deployment.md#restore-a-backup\n", generation)
 	}
 	return err
 }

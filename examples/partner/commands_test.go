@@ -220,6 +220,9 @@ func TestCheckSendsNothing(t *testing.T) {
 		assert.NoFileExists(t, database)
 	}
 	assert.Empty(t, service.Orders())
+	code, out := command(t, "check", fileWith(t, example(t, 1)))
+	assert.Equal(t, exitDone, code)
+	assert.Contains(t, out, "The balance is that of the fake")
 }
 
 func TestResultsWritesOneFileOrAll(t *testing.T) {
