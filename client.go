@@ -37,8 +37,8 @@ type Config struct {
 	//
 	// For a Transport other than *http.Transport, the client cannot prove that a request was not sent. Failures are
 	// then [OutcomeUnknown], unless TrustTransport is set. If a wrapper sends a request again through an
-	// *http.Transport, the client stops it before the second delivery, and the outcome is unknown. This works only if
-	// the wrapper passes on the values of the request's context, and does not change both the signature and the
+	// *http.Transport, the client prevents the second delivery, and the outcome is unknown. This works only if the
+	// wrapper passes on the values of the request's context, and does not change both the signature and the
 	// destination.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, including reading the response. The context limits the whole call. The default is 30
@@ -61,8 +61,8 @@ type Config struct {
 	// unencrypted.
 	AllowPlainHTTP bool
 	// TrustTransport is your promise that HTTPClient.Transport passes the context on to an *http.Transport and sends
-	// each request at most once, as otelhttp does. Its failures to connect are then [OutcomeNotSent] and may be
-	// retried. If the transport breaks the promise, money can move twice.
+	// each request at most once, as otelhttp does. A failure to connect is then [OutcomeNotSent] and may be retried. If
+	// the transport breaks the promise, money can move twice.
 	TrustTransport bool
 }
 
@@ -110,8 +110,8 @@ func (a Attempt) Result() string {
 // Client calls the endpoints of section 4. Create one with [NewClient] and keep it, because its calls share
 // connections. A Client is safe for concurrent use.
 type Client struct {
-	// The transport, whose connections buffer the last request, and the signer are behind functions, because fmt and
-	// reflect cannot read the variables of a function. So even a copy of a Client prints no secret.
+	// Functions hide the signer and the transport, whose connections buffer the last request. fmt and reflect cannot
+	// read the variables of a function, so even a copy of a Client prints no secret.
 	transport   func() *transport.Client
 	sign        func(req *http.Request, body []byte) error
 	id          ids
@@ -121,16 +121,17 @@ type Client struct {
 	onAttempt   func(ctx context.Context, a Attempt)
 }
 
-// NewTransport returns the transport of a [Client] without [Config].HTTPClient, for wrapping and changing.
+// NewTransport returns a new transport with the defaults of a [Client]. You can change or wrap it, and pass it in
+// [Config].HTTPClient.
 //
-// It uses HTTP/1.1 only, because over HTTP/2 a server that closes a connection, as nginx does every thousand requests,
-// leaves calls unknown that never arrived. It keeps up to 100 idle connections per host, for less time than most
-// servers, requires TLS 1.2, and takes a proxy from the environment.
+// It uses only HTTP/1.1. If a server closes an HTTP/2 connection, as nginx does every thousand requests, calls that
+// never arrived have an unknown outcome. The transport keeps up to 100 idle connections per host, for less time than
+// most servers, requires TLS 1.2, and takes a proxy from the environment.
 //
 // Its connections discard unsent bytes: if an attempt ends without a complete response, or if the process dies, the
 // kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the
 // call has failed. A reset does not recall bytes that already left the machine. For example, a proxy that has the whole
-// request can still forward it. The reset is part of DialContext, so a function of your own must call this one.
+// request can still forward it. The reset is part of DialContext, so a replacement must call the original function.
 func NewTransport() *http.Transport { return transport.Default() }
 
 // NewClient returns a [Client] for cfg. Errors wrap [ErrInvalidRequest] and contain the field's name.
@@ -281,7 +282,7 @@ func (c *Client) ids() ids {
 type endpoint struct {
 	path       string // below BaseURL
 	idempotent bool
-	proofs     []string // fields of which each proves a start; nil means order_id
+	proofs     []string // fields; each alone proves a start; nil means order_id
 }
 
 // response is a type with the fields of an endpoint's response. fields returns the fields to decode, the place for the

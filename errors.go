@@ -258,8 +258,8 @@ func (e ServiceError) MarshalBinary() ([]byte, error) { return []byte(e.Error())
 type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 
 // ErrorFields returns an [ErrorDecoder] for services that send the code and the message of an error in two fields.
-// Dotted names lead into objects ("error.code"). Numbers are returned as text, and other values as JSON. The name ""
-// disables a field.
+// Dotted names lead into objects ("error.code"), and a number into a list ("errors.0.code" is in its first element).
+// Numbers are returned as text, and other values as JSON. The name "" disables a field.
 //
 // A response has an error if the code field is present and not empty. Empty values are null, "", 0, "0", false, {} and
 // []. The message counts alone only if codeKey is "". A response other than one JSON object has no error.
@@ -273,15 +273,21 @@ func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	}
 }
 
-// valueAt follows dotted names into nested objects and returns the value there, or nil if it is absent or empty.
+// valueAt follows dotted names into nested objects and lists, and returns the value there, or nil if it is absent or
+// empty.
 func valueAt(object []byte, names string) json.RawMessage {
-	if names == "" {
-		return nil
-	}
-	name, rest, nested := strings.Cut(names, ".")
-	value := jsonobject.Value(object, name)
-	if nested && value != nil {
-		return valueAt(value, rest)
+	value := json.RawMessage(object)
+	inside := false
+	for name := range strings.SplitSeq(names, ".") {
+		switch {
+		case value == nil || name == "":
+			return nil
+		case inside && value[0] == '[':
+			value = jsonobject.Element(value, name)
+		default:
+			value = jsonobject.Value(value, name)
+		}
+		inside = true
 	}
 	return value
 }

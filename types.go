@@ -132,7 +132,7 @@ func (r PaymentRequest) fields() (paymentFields, error) {
 }
 
 // JSON returns the whole request, including card data, with the document's field names, for queues and databases. The
-// request may be incomplete. The payment type is not part of it. It returns an error that wraps
+// request may be incomplete. It omits the payment type and the ids of the [Client]. JSON returns an error that wraps
 // [ErrInvalidRequest] for invalid UTF-8 and for an object that does not encode as a JSON object.
 func (r PaymentRequest) JSON() (json.RawMessage, error) {
 	f, err := r.fields()

@@ -56,7 +56,9 @@ import (
 //
 // A scheme for both kinds of messages begins with "request" and continues with ", notification"; see [ByKind]. Both
 // must have the same encoding. At the end, ", key base64" selects a [SecretForm]: text (the default), hex, base64,
-// base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes or to-base64.
+// base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes or to-base64. With
+// ", seen in requests" or ", seen in notifications", the command paymentsvc records that its samples had only one kind.
+// This changes no signature.
 //
 // A text that signs neither the body nor a field is an error, unless it ends in ", body unsigned". A text with the part
 // secret or a key form other than text is an error too, because it needs [ParseSchemeWith]. Errors contain the column

@@ -71,6 +71,8 @@ type parser struct {
 	depth     int
 	emptyAt   int // column of a scheme without body and fields, or 0
 	allowedAt int // column of "body unsigned", or 0
+	byKind    bool
+	seen      bool // whether a clause "seen in" was read
 }
 
 // schemes reads one scheme, or the scheme of requests and the scheme of notifications.
@@ -87,7 +89,7 @@ func (p *parser) schemes() {
 	if enc.code != other.code {
 		p.fail(column, "want the encoding of the requests, since a scheme has one for both")
 	}
-	p.enc = enc
+	p.enc, p.byKind = enc, true
 	p.whole = made{
 		part: ByKind(request.part, notification.part),
 		code: fmt.Sprintf("canonical.ByKind(%s, %s)", request.code, notification.code),
@@ -133,8 +135,25 @@ func (p *parser) clause() {
 		}
 		p.allowedAt = column
 		p.name("unsigned")
+	case p.take("seen"):
+		p.seenIn(column)
 	default:
-		p.fail(column, `want "key" or "body unsigned", not %s`, p.shown())
+		p.fail(column, `want "key", "body unsigned" or "seen in", not %s`, p.shown())
+	}
+}
+
+// seenIn reads the kind of the messages that the scheme was found in. It changes no signature.
+func (p *parser) seenIn(column int) {
+	switch {
+	case p.seen:
+		p.fail(column, `a second "seen in"`)
+	case p.byKind:
+		p.fail(column, `"seen in" is for one scheme, not for one of each kind`)
+	}
+	p.seen = true
+	p.name("in")
+	if !p.take("requests") && !p.take("notifications") {
+		p.fail(p.token.column, `want "requests" or "notifications", not %s`, p.shown())
 	}
 }
 

@@ -405,6 +405,25 @@ func TestSchemeAcceptsAnUnsignedBodyOnRequest(t *testing.T) {
 	}
 }
 
+func TestSchemeSeenInOneKindSignsBoth(t *testing.T) {
+	plain, err := canonical.GoCode(`base64(timestamp body), key hex`)
+	require.NoError(t, err)
+	for _, text := range []string{
+		`base64(timestamp body), key hex, seen in requests`, `base64(timestamp body), seen in notifications, key hex`,
+	} {
+		code, err := canonical.GoCode(text)
+		require.NoError(t, err)
+		require.Equal(t, plain, code)
+		scheme, _, err := canonical.ParseSchemeWith(text, "00ff")
+		require.NoError(t, err)
+		for _, m := range schemeMessages(t) {
+			got, err := scheme.Canonical(nil, m)
+			require.NoError(t, err)
+			require.Equal(t, m.Timestamp+nestedBody, string(got))
+		}
+	}
+}
+
 func TestSchemeReportsErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`hex(timestamp "." bdy)`:    `column 19: unknown part "bdy", did you mean body?`,
@@ -423,8 +442,8 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`hex(timestamp, body)`:      `column 14: want a part such as body, or ")", not ","`,
 		`hex(timestamp + body)`:     `column 15: want a part such as body, or ")", not "+"`,
 		`hex(body) base64(body)`:    `column 11: want "," or the end, not "base64"`,
-		`hex(body),`:                `column 11: want "key" or "body unsigned", not the end`,
-		`hex(body), keys base64`:    `column 12: want "key" or "body unsigned", not "keys"`,
+		`hex(body),`:                `column 11: want "key", "body unsigned" or "seen in", not the end`,
+		`hex(body), keys base64`:    `column 12: want "key", "body unsigned" or "seen in", not "keys"`,
 		`hex(body), key`: `column 15: want one of text, hex, base64, base64-tail, sha256, sha256-hex, ` +
 			`tail, hex-tail, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes, to-base64, not the end`,
 		`hex(body), key base65`:                          `column 16: unknown key form "base65", did you mean base64?`,
@@ -435,10 +454,15 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`request hex(body), notification hex(timestamp)`: `column 37: signs neither body nor fields`,
 		`hex(body), body unsigned`: `column 12: "body unsigned" is for a text that signs ` +
 			`neither body nor fields`,
-		`hex(path), body unsigned, body unsigned`: `column 27: a second "body unsigned"`,
-		`hex(path), body`:                         `column 16: want "unsigned", not the end`,
-		`request hex(body)`:                       `column 18: want ", notification", not the end`,
-		`request hex(body), hex(body)`:            `column 20: want "notification", not "hex"`,
+		`hex(path), body unsigned, body unsigned`:       `column 27: a second "body unsigned"`,
+		`hex(body), seen`:                               `column 16: want "in", not the end`,
+		`hex(body), seen in request`:                    `column 20: want "requests" or "notifications", not "request"`,
+		`hex(body), seen in requests, seen in requests`: `column 30: a second "seen in"`,
+		`request hex(body), notification hex(path body), seen in requests`: `column 49: "seen in" is for one scheme, ` +
+			`not for one of each kind`,
+		`hex(path), body`:              `column 16: want "unsigned", not the end`,
+		`request hex(body)`:            `column 18: want ", notification", not the end`,
+		`request hex(body), hex(body)`: `column 20: want "notification", not "hex"`,
 		`request hex(body), notification base64(body)`: `column 33: want the encoding of the requests, since a ` +
 			`scheme has one for both`,
 		`hex(header(X))`:        `column 12: want a text in quotes, not "X"`,
@@ -535,6 +559,7 @@ func FuzzParseScheme(f *testing.F) {
 	for text := range schemeCases() {
 		f.Add("hex(" + text + ")")
 	}
+	f.Add(`hex(body), seen in requests, key base64`)
 	f.Add(`request prefixed("a", hex)(body), notification chain(hex, base64)(body), key base64, body unsigned`)
 	messages := schemeMessages(f)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -136,7 +136,8 @@ type alternative struct {
 }
 
 // alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs of
-// simpler ones include all its needs. It ignores white space and escapes in the body, because few messages have them.
+// simpler replacements include all its needs, ignoring white space and escapes in the body, because few messages have
+// them.
 func (f *finder) alternatives(
 	c *composition, at int, classes map[string][]*piece, probes []probe,
 ) (list []alternative) {

@@ -58,7 +58,7 @@ func (s *Store) trace(ctx context.Context, endpoint, userData string) *span {
 	return &span{traced, func(err error) { once.Do(func() { end(err) }) }}
 }
 
-// context returns the context of the call of r, or another one if the call did not begin.
+// context returns the context of the call of r, or other if the call did not begin.
 func (r callResult) context(other context.Context) context.Context {
 	if r.span == nil {
 		return other

@@ -652,7 +652,7 @@ func TestReadyReadsWhatItWrote(t *testing.T) {
 	require.NoError(t, s.Ready(t.Context()))
 	db.Exec(t, `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
 		BEGIN UPDATE durable_control SET heartbeat = 0; END`)
-	require.ErrorContains(t, s.Ready(t.Context()), "what was written is not there")
+	require.ErrorContains(t, s.Ready(t.Context()), "the database lost a committed write")
 }
 
 func held(t *testing.T, s *Store) bool {

@@ -34,7 +34,7 @@ var (
 	// records. A row without a record stays claimed and becomes StateUnknown at the end of its lease. Cancellation alone
 	// is never taken for "not sent".
 	ErrDrain = errors.New("durable: calls in flight at the end of Config.Drain")
-	// ErrSchema is a database without tables, or with tables of another version. [Migrate] creates and upgrades them.
+	// ErrSchema is a database without tables, or with tables of another version. [Migrate] creates the tables.
 	ErrSchema = errors.New("durable: schema version")
 	// ErrUnsafeDatabase is a database, pooler or setting that could lose a committed claim.
 	ErrUnsafeDatabase = errors.New("durable: unsafe database")

@@ -20,7 +20,7 @@ type Filter struct {
 	State     State
 	Batch     string
 	ErrorCode string
-	// Review selects the rows with a [Row].ReviewReason and the ones with [Row].Overdue.
+	// Review selects the rows with a [Row].ReviewReason and the overdue rows, see [Row].Overdue.
 	Review bool
 	// Held selects payouts that wait for [Store.Release].
 	Held bool
@@ -30,7 +30,7 @@ type Filter struct {
 	UserData []string
 	// OldestFirst reverses the order of the rows.
 	OldestFirst bool
-	// After continues a list behind the row with this [Row.Cursor]; "" starts at the beginning.
+	// After continues a list after the row with this [Row.Cursor]; "" starts at the beginning.
 	After string
 	// Limit is the maximum number of rows; 0 means no maximum.
 	Limit int
@@ -47,14 +47,15 @@ type Count struct {
 type Counts struct {
 	// States has the states with rows.
 	States map[State]Count
-	// Review counts the rows that need review. Overdue counts the ones with [Row].Overdue.
+	// Review counts the rows that need review. Overdue counts the overdue rows, see [Row].Overdue.
 	Review, Overdue Count
 	// Held counts the payouts that wait for [Store.Release].
 	Held Count
-	// Unmatched counts the notifications of [Store.Unmatched]. Their age begins with their arrival. It is 0 for a batch.
+	// Unmatched counts the notifications of [Store.Unmatched]. Its Age is the time since the oldest arrival. Both numbers
+	// are 0 for a batch.
 	Unmatched Count
-	// Unreadable counts the notifications of [Store.Unreadable], also for one Kind. Their age begins with their arrival.
-	// It is 0 for a batch.
+	// Unreadable counts the notifications of [Store.Unreadable], of every Kind. Its Age is the time since the oldest
+	// arrival. Both numbers are 0 for a batch.
 	Unreadable Count
 	// Pruned is [Batch].Pruned. It is 0 without a batch.
 	Pruned int64
@@ -72,7 +73,7 @@ func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return s.rows(ctx, s.ledger.Read, f)
 }
 
-// currentRows is Rows from the database of Open.
+// currentRows is Rows, but always reads from the database of [Open].
 func (s *Store) currentRows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return s.rows(ctx, s.ledger.DB, f)
 }
@@ -136,7 +137,7 @@ func (s *Store) listed(r *row.Row, now int64) Row {
 	return public
 }
 
-// place parses a cursor, and reports whether it is one.
+// place parses a cursor, and reports whether it is valid.
 func place(cursor string) (ledger.Place, bool) {
 	if cursor == "" {
 		return ledger.Place{}, true
@@ -218,11 +219,11 @@ func publicCounts(counted ledger.Counts) Counts {
 	return c
 }
 
-// Compared is a stored payout, see [Store.Compare].
+// Compared is the result of [Store.Compare] for one payout.
 type Compared struct {
 	Row Row
-	// Err is ErrNotFound if no payout has the reference, ErrConflict if the payout with it has other values, and ErrPruned
-	// if [Store.Prune] has deleted an equal payout.
+	// Err is ErrNotFound if no payout has the reference, ErrConflict if the payout with the reference has another amount
+	// or destination, also after [Store.Prune], and ErrPruned if Prune has deleted an equal payout.
 	Err error
 }
 
@@ -270,8 +271,9 @@ func (s *Store) Unmatched(ctx context.Context) ([]Notice, error) {
 // lastNotices is the number of notifications in a list.
 const lastNotices = 50
 
-// Notices returns the last 50 notifications with the UserData or the OrderID of r, the newest first. With r.Kind, they
-// are about rows of that kind. It reads from the database of [Open].
+// Notices returns the last 50 notifications with the UserData or the OrderID of r, the newest first. If r.Kind is set,
+// it omits notifications about the other kind, but not the events that the document does not specify. It reads from the
+// database of [Open].
 func (s *Store) Notices(ctx context.Context, r Row) ([]Notice, error) {
 	notices, err := s.ledger.Notices(ctx, row.Kind(r.Kind), r.UserData, r.OrderID, lastNotices)
 	return publicNotices(notices), err

@@ -131,7 +131,7 @@ func isAbout(status *paymentsvc.StatusResponse, p ledger.Poll) bool {
 	}
 }
 
-// recordStatus records the order_id of an unknown row, and a final status, "" without one.
+// recordStatus records the order_id of an unknown row, and its final status unless final is "".
 func (s *Store) recordStatus(
 	ctx context.Context, p ledger.Poll, status *paymentsvc.StatusResponse, final paymentsvc.StatusName,
 ) error {
@@ -164,7 +164,7 @@ func (s *Store) recordStatus(
 // starts, and many rows may be pending for days.
 const maxPendingPolls = 20
 
-// pendingPolls decides when this process polls for pending rows, and for which ones.
+// pendingPolls decides when this process polls for pending rows, and for which rows.
 type pendingPolls struct {
 	mu       sync.Mutex
 	next     time.Time // of the next pass, by the process's clock
@@ -233,7 +233,7 @@ func (p *pendingPolls) observe(now time.Time, err error) {
 	}
 }
 
-// finalStatus returns the final status that FinalState finds in a response, "" without one.
+// finalStatus returns the final status that FinalState finds in a response, or "".
 func (s *Store) finalStatus(
 	ctx context.Context, p ledger.Poll, status *paymentsvc.StatusResponse,
 ) (final paymentsvc.StatusName) {

@@ -11,11 +11,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// breakerThreshold is the number of calls of payouts in a row without a response in this process that begins a pause.
-// Otherwise an unavailable service would make all rows unknown, and each would need review.
+// breakerThreshold is the number of successive calls of payouts without a response that begins a pause, in this
+// process. Otherwise an unavailable service would make all rows unknown, and each would need review.
 const breakerThreshold = 3
 
-// Record records the result of a call in a transaction of its own, with all consequences. It makes one attempt.
+// Record records the result of a call in a separate transaction, with all consequences. It makes one attempt.
 func (b rounder) Record(ctx context.Context, c schedule.Completion[callResult]) error {
 	s, r := b.s, c.Done
 	ctx = r.context(ctx)
@@ -42,7 +42,7 @@ func (b rounder) Record(ctx context.Context, c schedule.Completion[callResult]) 
 	return err
 }
 
-// record applies the result to its row and the effects to the others, in one transaction.
+// record applies the result to its row, and the effects to the pause and to other rows, in one transaction.
 func (s *Store) record(ctx context.Context, r callResult) error {
 	paused := ""
 	change := func(ctx context.Context, tx *ledger.Tx, changed *row.Row) error {
@@ -76,8 +76,8 @@ func (s *Store) applyEffects(ctx context.Context, r callResult) error {
 	return err
 }
 
-// updatePause applies the effect of a payout's call on the pause and on the run of rejections. It returns the reason of
-// a new pause, or "".
+// updatePause updates the pause and the run of equal rejections after the call of a payout. It returns the reason of a
+// new pause, or "".
 func (s *Store) updatePause(
 	ctx context.Context, tx *ledger.Tx, r callResult, changed *row.Row,
 ) (paused string, err error) {

@@ -13,8 +13,8 @@ import (
 const (
 	// sweepRows limits each step of a sweep, except the ends of leases.
 	sweepRows = 300
-	// lateEvery is the interval of scans for notifications of the last day that are not yet applied to their row, and
-	// allEvery the interval for older ones. Both are by the monotonic clock.
+	// lateEvery is the interval of scans for unapplied notifications of the last day with a known row, and allEvery the
+	// interval for older notifications. The monotonic clock measures both intervals.
 	lateEvery = 30 * time.Second
 	allEvery  = 10 * time.Minute
 )

@@ -43,6 +43,7 @@ func (c *Config) errorAnswer(status int, code json.RawMessage, message string) a
 	body := nested{}
 	body.set(c.ErrorCode, code)
 	body.set(c.ErrorMessage, quote(message))
+	body.makeLists()
 	return c.formatted(true, jsonAnswer(status, body))
 }
 
@@ -54,7 +55,7 @@ func (c *Config) formatted(failed bool, a answer) answer {
 	return a
 }
 
-// nested is a JSON object. Each value is nested or json.RawMessage.
+// nested is a JSON object. Each value is nested, json.RawMessage, or a list of one of them.
 type nested map[string]any
 
 // set sets the value at a dotted name, and creates the objects around it.
@@ -70,6 +71,20 @@ func (n nested) set(name string, value json.RawMessage) {
 		n[parent] = child
 	}
 	child.set(below, value)
+}
+
+// makeLists replaces each object with "0" as its only name by a list.
+func (n nested) makeLists() {
+	for name, value := range n {
+		child, ok := value.(nested)
+		if !ok {
+			continue
+		}
+		child.makeLists()
+		if first, ok := child["0"]; ok && len(child) == 1 {
+			n[name] = []any{first}
+		}
+	}
 }
 
 // ServeHTTP handles one request.

@@ -51,7 +51,8 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	return &recorded
 }
 
-// Rejected returns the requests that the server itself rejected, in their order.
+// Rejected returns the requests that the server itself rejected, the oldest first, without requests that a fault
+// rejected.
 func (s *Server) Rejected() []Rejection {
 	list, _ := s.RejectedAfter(0)
 	return list
@@ -66,7 +67,7 @@ func bounded(text string) string {
 	return strings.Clone(strings.ToValidUTF8(text[:longest], "")) // without the memory of the whole text
 }
 
-// RejectedAfter returns the rejections without the first n, and the number of all.
+// RejectedAfter returns the rejections after the first n, and the number of all rejections.
 func (s *Server) RejectedAfter(n int) (list []Rejection, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

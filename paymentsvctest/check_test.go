@@ -336,6 +336,18 @@ func TestRepeatedSelectsTheResponseToADuplicate(t *testing.T) {
 	})
 }
 
+func TestErrorFieldsCanBeInAList(t *testing.T) {
+	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.ErrorCode, c.ErrorMessage = "errors.0.about.code", "errors.0.text"
+	}))
+	_, answer := send(t, srv, "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil)
+	assert.Regexp(t, `^\{"errors":\[\{"about":\{"code":"order_not_found"\},"text":".*"\}\]\}$`, answer)
+	_, err := newClient(t, srv).StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "x"})
+	reported, ok := errors.AsType[*paymentsvc.ServiceError](err)
+	require.True(t, ok, err)
+	assert.Equal(t, "order_not_found", reported.Code)
+}
+
 func TestConfigSetsUnspecifiedBehaviour(t *testing.T) {
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
 		c.ErrorCode, c.ErrorMessage = "error.code", "error.text.en"

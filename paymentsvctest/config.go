@@ -37,7 +37,8 @@ type Config struct {
 	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
 	// ErrorCode and ErrorMessage are the names of the fields of an error's code and message, because the document does not
-	// specify them. "error.code" is the field code of the object error. "" means "error_code" and "error_message".
+	// specify them. "error.code" is the field code of the object error, and "errors.0.code" is in the list errors. ""
+	// means "error_code" and "error_message".
 	ErrorCode    string
 	ErrorMessage string
 	// Errors sets the response to a problem, because the document specifies none. By default the code is the text of

@@ -51,13 +51,13 @@ func (d Delivery) String() string {
 	return fmt.Sprintf("%s: HTTP %d", text, d.HTTPStatus)
 }
 
-// Deliveries returns the attempts of Deliver and Send, in their order.
+// Deliveries returns the attempts of Deliver and Send, the oldest first.
 func (s *Server) Deliveries() []Delivery {
 	list, _ := s.DeliveriesAfter(0)
 	return list
 }
 
-// DeliveriesAfter returns the deliveries without the first n, and the number of all.
+// DeliveriesAfter returns the deliveries after the first n, and the number of all deliveries.
 func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

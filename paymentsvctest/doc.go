@@ -46,13 +46,13 @@
 // # Unspecified behaviour
 //
 // The document does not specify the numbers of the statuses, the error fields and codes, the HTTP statuses, the
-// response to a duplicate user_data, the meaning of the two balances, and the retries of notifications. Each is a field
-// of [Config]. Its default is the choice of this package, not a promise of the service. The package also chooses the
-// order ids, which are UUIDs that count from 1, addresses under https://pay.example, and the currency XTS, which ISO
-// 4217 reserves for tests.
+// response to a duplicate user_data, the meaning of the two balances, and the retries of notifications. [Config] has a
+// field for each of these items. The defaults are choices of this package, not promises of the service. Further choices
+// are order ids (UUIDs that count from 1), addresses under https://pay.example, and the currency XTS, reserved for
+// tests by ISO 4217.
 //
 // payout_balance is the opening balance, plus payments, forms and invoices in SUCCESS, less payouts not in FAILURE,
 // less refunds in SUCCESS. expected_balance adds the pending payments, forms and invoices. status_payment finds
 // payments, forms and invoices, and status_payout finds payouts. In a project, user_data is unique among payments,
-// forms and invoices, and among payouts.
+// forms and invoices, and among payouts, unless Config.Repeated is NewOrder.
 package paymentsvctest

@@ -84,10 +84,10 @@ type Rule struct {
 	hits     int
 }
 
-// Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it,
-// because a test of a fault without effect passes too easily. Examples without effect are a cut behind the end, a
-// fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault after another fault that ended
-// the request.
+// Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it, because
+// a test of a fault without effect passes too easily. Examples without effect are a cut after the end of the response,
+// a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault after a fault that ended the
+// request.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()

@@ -296,7 +296,7 @@ func (s *Server) Order(orderID string) (Order, bool) {
 	return Order{}, false
 }
 
-// OrdersOf returns the orders with this user_data, of all kinds and projects, in their order.
+// OrdersOf returns the orders with this user_data, of all kinds and projects, the oldest first.
 func (s *Server) OrdersOf(userData string) []Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,8 +310,8 @@ func (s *Server) LastOrder() int {
 	return s.books.last
 }
 
-// EachOrder calls visit with each order with a number above number, in their order, until visit returns false. visit
-// must neither call the server nor change or keep the order.
+// EachOrder calls visit with each order above a number, in ascending order, until visit returns false. visit must
+// neither call the server nor change or keep the order.
 func (s *Server) EachOrder(number int, visit func(*Order) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

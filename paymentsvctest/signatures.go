@@ -46,7 +46,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("the canonical strings differ at byte %d: signed %q, expected %q", d.Offset, d.Signed, d.Expected)
 }
 
-// SignatureFaults returns the requests that were rejected for their timestamp or signature, in their order.
+// SignatureFaults returns the requests with a rejected timestamp or signature, the oldest first.
 func (s *Server) SignatureFaults() []SignatureFault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

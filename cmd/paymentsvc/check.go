@@ -32,7 +32,8 @@ func checkCommand() cli.Command {
 		Notes: `Without -probe it sends one correctly signed get_balance request. -probe sends at most 20 requests, one per
 second, only get_balance, status_payment and status_payout. It never starts a payment or a payout. One probe has a
 wrong signature, and others have old and future timestamps. HTTP 429, Retry-After, a lost connection or a rejected
-correct request ends the run, because each can mean a lockout. The findings are evidence, not a specification.
+correct request ends the run, because each can mean a lockout. Ask the service before you probe production. The
+findings are evidence, not a specification.
 
 Output has no secret, no signature, no order data and no full response. The files of -save have signatures and full
 responses. Exit code 1 means that the service rejected the request, the run ended early, or the error format is open.`,
@@ -68,7 +69,8 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	case err != nil:
 		return err
 	}
-	facts := check.Connection(seen[0])
+	_, seenIn := cutSeen(key.Text)
+	facts := check.Connection(seen[0], seenIn)
 	if len(plan) == 1 || !seen[0].Accepted {
 		lines := factLines(key, facts)
 		c.Print("checked", cli.Fields{"accepted": seen[0].Accepted, "facts": facts}, lines...)

@@ -27,16 +27,17 @@ func serveMockFor(t *testing.T, args ...string) (address string, flags []string)
 }
 
 func TestCheckProbesTheMock(t *testing.T) {
-	for format, want := range map[string]string{
-		"fields": `paymentsvc.ErrorFields("e.code", "e.text")`,
-		"list":   `paymentsvc.ErrorFields("errors", "")`,
-		"shared": `paymentsvc.ErrorFields("e.code", "e.text")`,
-		"html":   `paymentsvc.ErrorFields("e.code", "e.text")`,
-		"status": "",
+	for _, test := range []struct{ format, fields, want string }{
+		{"fields", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"fields", "errors.0.code,errors.0.text", `paymentsvc.ErrorFields("errors.0.code", "errors.0.text")`},
+		{"shared", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"html", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"status", "e.code,e.text", ""},
 	} {
-		t.Run(format, func(t *testing.T) {
+		format, fields, want := test.format, test.fields, test.want
+		t.Run(format+" "+fields, func(t *testing.T) {
 			d := newDesk(t)
-			address, flags := serveMockFor(t, "-tolerance", "any", "-error-format", format, "-error-fields", "e.code,e.text")
+			address, flags := serveMockFor(t, "-tolerance", "any", "-error-format", format, "-error-fields", fields)
 			flags = append(flags, "-probe", "-interval", "0s", "-json", "-save", "exchanges")
 			code := d.run(append([]string{"check"}, flags...)...)
 			found := d.object("findings")
@@ -84,11 +85,25 @@ func TestCheckReportsTheConnection(t *testing.T) {
 	}
 	expect(t, address, `{"that":"messages","direction":"in","count":1}`)
 
+	assert.Equal(t, cli.ExitNo, d.run("check", "-base-url", address, "-partner", "17", "-project", "2002"))
+	assert.Contains(t, d.stdout.String(), "response             error_code: ids\n")
+	expect(t, address, `{"that":"messages","direction":"in","count":2}`)
+
 	d.write("key.txt", "another key")
 	d.now = time.Time{}
 	assert.Equal(t, cli.ExitNo, d.run(append([]string{"check", "-probe"}, flags...)...))
 	assert.Contains(t, d.stdout.String(), "next                 paymentsvc discover", "a probe needs one accepted request")
-	expect(t, address, `{"that":"messages","direction":"in","count":2}`)
+	expect(t, address, `{"that":"messages","direction":"in","count":3}`)
+
+	assert.Equal(t, cli.ExitNo,
+		d.run(append([]string{"check", "-scheme", testScheme + ", seen in notifications"}, flags...)...))
+	assert.Contains(t, d.stdout.String(), "this scheme was seen in notifications only")
+
+	_, flags = serveMockFor(t, "-scheme", testScheme+", seen in requests")
+	assert.Equal(t, cli.ExitNo, d.run(append([]string{"check", "-save", "exchange"}, flags...)...))
+	response := must(os.ReadFile(filepath.Join(d.dir, "exchange", "0001.http.response")))
+	assert.Contains(t, string(response), "want hex(timestamp")
+	assert.NotContains(t, string(response), "seen in")
 
 	d.now = time.Unix(testNow, 0)
 	_, flags = serveMockFor(t, "-tolerance", "5m")

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +25,7 @@ func discoverCommand() cli.Command {
 		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries with TEXT in their address").OnLine(),
 		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none").OnLine(),
 		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written).OnLine(),
+		cli.NewFlag("replace", cli.Bool, "", "overwrite files of -out that do not agree").OnLine(),
 		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort).OnLine(),
 		answerFlag("status of the responses of -listen"),
 		cli.NewFlag("proxy", cli.Bool, "", "forward requests from -addr to -to, and search accepted requests").OnLine(),
@@ -42,13 +41,12 @@ func discoverCommand() cli.Command {
 		MaxArgs: -1,
 		Flags:   flags,
 		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a
-copied fetch call, an .http file, or printed headers with -body. With -scheme or -scheme-file, the command checks this
-scheme instead of searching.
+copied fetch call, an .http file, or printed headers with -body. -scheme checks a scheme instead of searching. A search
+of the other kind of messages with the same -out confirms or completes the scheme.
 
--listen responds with 503 by its own choice, because the interface document specifies no response. A service with
-redelivery then sends the notification to your own receiver again. -proxy forwards the bytes of a request, but the Host
-becomes the host of -to, so a signature over the Host fails. A request with a 2xx response becomes a sample. Both end
-when they find a scheme, or with -count N after N signed messages.`,
+-listen responds with 503 by its own choice, so that a service with redelivery sends the notification again. -proxy
+forwards the bytes of a request, but the Host becomes the host of -to, so a signature over the Host fails. A request
+with a 2xx response becomes a sample. Both end when they find a scheme, or with -count N after N signed messages.`,
 		Examples: []string{
 			"paymentsvc discover -secret-file project.key notification.http",
 			"paymentsvc discover -secret-file project.key -listen localhost:9000 -save captured -timeout 10m",
@@ -78,6 +76,7 @@ type discovery struct {
 	*cli.Call
 	options discover.Options
 	samples []sample
+	earlier string // the scheme of an earlier search in the directory of -out, or ""
 }
 
 func runDiscover(ctx context.Context, c *cli.Call) error {
@@ -91,6 +90,9 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 	var err error
 	d.options.Secret, err = c.Secret()
 	if err != nil {
+		return err
+	}
+	if err := d.readOut(); err != nil {
 		return err
 	}
 	if c.Bool("proxy") || c.Set("listen") {
@@ -131,14 +133,6 @@ func (d *discovery) checkFlags() error {
 	}
 	d.options.Effort, _ = strconv.ParseFloat(d.Text("effort"), 64) // isEffort has checked it
 	d.options.Words = d.List("word")
-	if !d.Set("out") {
-		return nil
-	}
-	for _, name := range outFiles() {
-		if _, err := os.Stat(filepath.Join(d.Text("out"), name)); err == nil {
-			return d.Fail("out", "there is a %s, which would be lost", name)
-		}
-	}
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
@@ -133,14 +132,14 @@ func (r *catcher) doubt(ctx context.Context, all found, now, before []found, mor
 		}
 		scheme := alone[0]
 		if allFit(before) {
-			known := slices.IndexFunc(before, func(f found) bool { return r.explains(f, s) })
+			known := slices.IndexFunc(before, func(f found) bool { return r.explainedBy(f, s) })
 			if known < 0 { // two genuine messages without a common scheme
 				return now, all.samples, all.err
 			}
 			scheme = before[known]
 		}
 		kept := slices.DeleteFunc(slices.Clone(all.samples), func(other sample) bool {
-			return other.Message.Kind == s.Message.Kind && !r.explains(scheme, other)
+			return other.Message.Kind == s.Message.Kind && !r.explainedBy(scheme, other)
 		})
 		r.Note("%d messages do not fit the found scheme: they may be forged, and are left out", len(all.samples)-len(kept))
 		if len(kept) > 1 {
@@ -155,18 +154,9 @@ func (r *catcher) doubt(ctx context.Context, all found, now, before []found, mor
 	return now, all.samples, all.err
 }
 
-// explains reports whether the best scheme produces the signature of s.
-func (r *catcher) explains(f found, s sample) bool {
-	scheme, key, err := canonical.ParseSchemeWith(f.result.Matches[0].Text, r.options.Secret)
-	if err != nil {
-		return false
-	}
-	m := s.Message
-	if plain, ok := s.decompressed(); ok && f.body == decompressed {
-		m.Body = plain
-	}
-	signature, err := scheme.Signature(key, &m)
-	return err == nil && signature == s.Signature
+// explainedBy reports whether the best scheme of f produces the signature of s.
+func (r *catcher) explainedBy(f found, s sample) bool {
+	return r.explains(f.result.Matches[0].Text, f.body, s)
 }
 
 // verdict prints the current results, and their effect on the previous scheme.

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/canonical"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/discover"
 )
@@ -53,7 +49,7 @@ type (
 	}
 )
 
-// report prints results and the next steps. Its error has the exit code.
+// report prints results and the next steps. Its error sets the exit code of the command.
 func (d *discovery) report(ctx context.Context, results []found) error {
 	for _, f := range results {
 		d.printResult(f)
@@ -119,14 +115,14 @@ func (d *discovery) foundLines(f found) []string {
 	if f.body != "" {
 		lines = append(lines, "body   the scheme fits the "+f.body+" body")
 	}
-	for line := range strings.Lines(code(best)) {
+	for line := range strings.Lines(goCode(best.Text)) {
 		lines = append(lines, strings.TrimRight("       "+line, " \n"))
 	}
 	lines = append(lines, warnings(best)...)
 	for _, u := range f.result.Undecided {
 		lines = append(lines, "open   "+u.Chosen+" could as well be one of these:")
 		for _, other := range u.Others {
-			lines = append(lines, "       "+other.Expr, "         what decides: "+other.Needs)
+			lines = append(lines, "       "+other.Expr, "         decided by: "+other.Needs)
 		}
 	}
 	if others := len(f.result.Matches) - 1 + f.result.More; others > 0 {
@@ -167,95 +163,4 @@ func notFoundLines(f found) []string {
 // inFlags replaces names of options by names of flags.
 func inFlags(hint string) string {
 	return strings.NewReplacer("Options.Words", "-word", "Options.Effort", "-effort").Replace(hint)
-}
-
-// code returns a match as Go code.
-func code(m discover.Match) string {
-	var b strings.Builder
-	b.WriteString("import (\n")
-	for i, path := range m.Imports {
-		if i > 0 && strings.Contains(path, ".") && !strings.Contains(m.Imports[i-1], ".") {
-			b.WriteString("\n") // the standard library is a separate group
-		}
-		fmt.Fprintf(&b, "\t%q\n", path)
-	}
-	b.WriteString(")\n\n")
-	if m.SecretForm != canonical.SecretText {
-		fmt.Fprintf(&b, "key, err := %s // sign with key, not with secret\n", m.SecretExpr)
-	}
-	fmt.Fprintf(&b, "scheme := %s\n", m.Expr)
-	return b.String()
-}
-
-func outFiles() []string { return []string{"scheme.txt", "scheme.go.txt"} }
-
-// next writes the files of -out, and prints the next steps.
-func (d *discovery) next(results []found) error {
-	if d.Bool("demo") {
-		return nil
-	}
-	best := results[0].result.Matches[0]
-	text := best.Text
-	if len(results) == 2 {
-		joined, parts := pair(text, results[1].result.Matches[0].Text)
-		if joined == "" {
-			d.Note("no single text can hold the schemes of requests and notifications, so no file is written: keep both")
-			if d.Set("out") {
-				return cli.No()
-			}
-			return nil
-		}
-		text = joined
-		best.Imports = parts.Imports
-		best.Expr = fmt.Sprintf("paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}", parts.Canonical, parts.Encoding)
-		d.Print("scheme", cli.Fields{"text": text}, "both   "+text)
-	}
-	setting, _ := json.Marshal(text)
-	settings := `{"scheme": ` + string(setting) + "}"
-	if d.Set("out") {
-		dir := d.Value("out").Texts[0]
-		for i, content := range []string{text + "\n", code(best)} {
-			if err := capture.NewFile(d.Text("out"), outFiles()[i], []byte(content)); err != nil {
-				return fmt.Errorf("-out: %w", err)
-			}
-		}
-		names := []string{filepath.Join(dir, outFiles()[0]), filepath.Join(dir, outFiles()[1])}
-		d.Print("wrote", cli.Fields{"files": names}, "wrote  "+strings.Join(names, ", "))
-		setting, _ = json.Marshal(filepath.ToSlash(names[0]))
-		settings = `{"scheme_file": ` + string(setting) + "}"
-	}
-	s := results[len(results)-1].samples[0]
-	file := s.file
-	if file == "" {
-		file = "FILE"
-	}
-	verify := "paymentsvc verify " + file + " -tolerance any"
-	if s.signature != "signature" {
-		verify += " -signature-header " + capture.ShellWord(s.signature)
-	}
-	if s.timestamp != "timestamp" {
-		verify += " -timestamp-header " + capture.ShellWord(s.timestamp)
-	}
-	d.Print("next", cli.Fields{"settings": settings, "command": verify},
-		"next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
-	return nil
-}
-
-// pair returns the common scheme of requests and notifications and its code. It returns "" if their encodings or keys
-// differ.
-func pair(request, notification string) (string, canonical.Code) {
-	scheme, clauses := cutClauses(request)
-	other, otherClauses := cutClauses(notification)
-	text := fmt.Sprintf("request %s, notification %s%s", scheme, other, clauses)
-	parts, err := canonical.GoCode(text)
-	if err != nil || clauses != otherClauses {
-		return "", parts
-	}
-	return text, parts
-}
-
-// cutClauses removes the clauses after a scheme's last bracket. The clauses have no quotes.
-func cutClauses(text string) (scheme, clauses string) {
-	end := strings.LastIndexByte(text, ')') + 1
-	return text[:end], text[end:]
 }

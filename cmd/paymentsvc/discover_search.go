@@ -23,7 +23,7 @@ import (
 
 // found is the result of one search.
 type found struct {
-	about   string // "requests", "notifications" or "requests and notifications"
+	about   string // requests, notifications or bothKinds
 	body    string // the form of a compressed body that fits, or ""
 	samples []sample
 	result  discover.Result
@@ -41,9 +41,9 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 		if len(own) == 0 {
 			continue
 		}
-		about := "requests"
+		about := requests
 		if kind == paymentsvc.KindNotification {
-			about = "notifications"
+			about = notifications
 		}
 		f, err := d.find(ctx, about, own)
 		if err != nil {
@@ -54,7 +54,7 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 	if len(all) < 2 || !allFit(all) {
 		return all, nil
 	}
-	both, err := d.find(ctx, "requests and notifications", samples)
+	both, err := d.find(ctx, bothKinds, samples)
 	if err != nil || !both.fits() {
 		return all, nil //nolint:nilerr // that the samples share no encoding, or no composition, is what all says
 	}
@@ -115,6 +115,20 @@ func (d *discovery) findIn(ctx context.Context, about string, samples []sample, 
 		return found{}, cli.Usagef("%w", err)
 	}
 	return found{about: about, samples: samples, result: result, err: err}, nil
+}
+
+// explains reports whether a scheme produces the signature of s, over this form of the body.
+func (d *discovery) explains(text, form string, s sample) bool {
+	scheme, key, err := canonical.ParseSchemeWith(text, d.options.Secret)
+	if err != nil {
+		return false
+	}
+	m := s.Message
+	if plain, ok := s.decompressed(); ok && form == decompressed {
+		m.Body = plain
+	}
+	signature, err := scheme.Signature(key, &m)
+	return err == nil && signature == s.Signature
 }
 
 func allFit(results []found) bool {

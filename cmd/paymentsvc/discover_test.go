@@ -90,9 +90,10 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 			require.Contains(t, out, "key    the secret as text\n")
 			require.Contains(t, out, "\tCanonical: canonical.Join(\"\\n\", canonical.Timestamp, canonical.Path, "+
 				"canonical.Body),\n")
-			require.Contains(t, out, "       canonical.RequestURI\n         what decides: a sample with a query in the "+
+			require.Contains(t, out, "       canonical.RequestURI\n         decided by: a sample with a query in the "+
 				"address\n")
-			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)"}`)
+			seen := map[string]string{"headers": ", seen in notifications", "renamed": ", seen in requests"}[args[0]]
+			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)`+seen+`"}`)
 			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
 			require.Equal(t, 1, strings.Count(out, "found  "))
 			if args[0] == "renamed" {
@@ -135,10 +136,6 @@ func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	written, err = os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.go.txt"))
 	require.NoError(t, err)
 	require.Contains(t, string(written), "canonical.ByKind(")
-
-	code, _, errs = c.discover("a.http", "-out", "new/dir")
-	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, errs, "-out: there is a scheme.txt, which would be lost")
 
 	code, out, _ = c.discover("a.http", "-kind", "notification", "-json")
 	require.Zero(t, code)
@@ -597,7 +594,7 @@ func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {
 		s, err := c.sample(m)
 		require.NoError(t, err)
 		fits := found{body: form, result: discover.Result{Matches: []discover.Match{{Text: testScheme}}}}
-		require.True(t, c.explains(fits, s), "it is no forgery")
+		require.True(t, c.explainedBy(fits, s), "it is no forgery")
 		require.Zero(t, d.run("discover", "-scheme", testScheme, "m.http"), "%s", &d.stdout)
 		require.NotContains(t, d.stdout.String(), "79990000000")
 		require.NotContains(t, d.stdout.String(), `\x1f`)

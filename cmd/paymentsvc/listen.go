@@ -23,7 +23,7 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is both loopbacks, 0 a free port").
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is 127.0.0.1 and ::1, 0 a free port").
 				With("localhost:9000").Checked(cli.HostPort),
 			cli.NewFlag("forward", cli.Address, "URL", "address of your program; without a path, the requested path remains").
 				Checked(isReceiver),
@@ -31,12 +31,12 @@ func listenCommand() cli.Command {
 			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: the host of -forward)").
 				Checked(cli.Host),
 			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "limit for the response; 0 is no limit").With("30s"),
-			cli.NewFlag("forward-all", cli.Bool, "", "forward invalid messages too"),
+			cli.NewFlag("forward-all", cli.Bool, "", "forward messages with a wrong signature or timestamp too"),
 			cli.NewFlag("save", cli.File, "DIR", "save each failed message, byte for byte").Checked(cli.Written),
 		),
-		Notes: "The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401\n" +
-			"or 400. Without -forward, a valid message gets 503, because a service with redelivery then sends it again.\n" +
-			"-answer sets another status. These statuses are this command's choice.\n" +
+		Notes: "The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401,\n" +
+			"or 400 or 413 for its body. Without -forward, a valid message gets 503, because a service with redelivery then\n" +
+			"sends it again. -answer sets another status. These statuses are this command's choice.\n" +
 			"Exit codes with -count: 0 all messages were valid and accepted, 1 a message was not, 124 -timeout passed.",
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
@@ -46,7 +46,7 @@ func listenCommand() cli.Command {
 	}
 }
 
-// answerFlag returns the flag for the status of a response without a receiver.
+// answerFlag returns the flag -answer, the status of a response to a message that no program handles.
 func answerFlag(usage string) cli.Flag {
 	return cli.NewFlag("answer", cli.Int, "STATUS", usage).With("503").Checked(cli.Between(200, 599)).OnLine()
 }
@@ -64,7 +64,7 @@ type inbox struct {
 	saveErr  error
 }
 
-// counts is the summary.
+// counts are the numbers of the summary.
 type counts struct {
 	Received  int64 `json:"received"`
 	Valid     int64 `json:"valid"`
@@ -79,7 +79,7 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	}
 	target := c.Address("forward")
 	if target != nil && c.Set("answer") {
-		return c.Fail("answer", "goes without -forward only")
+		return c.Fail("answer", "not allowed with -forward")
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -114,7 +114,7 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	return r.end(ctx, err)
 }
 
-// end prints the summary and decides the exit code.
+// end prints the summary and returns an error with the exit code, or nil for success.
 func (r *inbox) end(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,13 +198,13 @@ func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
 		return body, &verdict{Reason: "body_too_large", Message: "the body has more than 1 MiB", summary: s}
 	}
 	if err != nil {
-		return body, &verdict{Reason: "body_unreadable", Message: "the body broke off", summary: s}
+		return body, &verdict{Reason: "body_unreadable", Message: "the body is incomplete", summary: s}
 	}
 	return body, nil
 }
 
-// statusOf returns the response to a message without -forward: the status for valid messages, or the status of the
-// SDK's Handler.
+// statusOf returns the HTTP status for a message that is not forwarded. It is valid for a valid message, and otherwise
+// the status of [paymentsvc.Webhook.Handler].
 func statusOf(v verdict, valid int) int {
 	switch v.Reason {
 	case "":

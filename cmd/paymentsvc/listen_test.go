@@ -162,7 +162,7 @@ func TestListenAnswersItselfWithoutForward(t *testing.T) {
 	assert.Equal(t, 401, deliver(t, address, testBody, "").StatusCode)
 	assert.Equal(t, cli.ExitMachine, wait(), "the message is lost")
 	for args, want := range map[string]string{
-		"-answer 200 -forward http://127.0.0.1:1": "-answer: goes without -forward only",
+		"-answer 200 -forward http://127.0.0.1:1": "-answer: not allowed with -forward",
 		"-forward-timeuot 1s":                     `no flag -forward-timeuot; did you mean "-forward-timeout"?`,
 	} {
 		assert.Equal(t, cli.ExitUsage, d.run(append([]string{"listen"}, strings.Fields(args)...)...), args)

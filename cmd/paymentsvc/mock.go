@@ -218,10 +218,11 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 	var err error
 	opt.SchemeText = mockScheme
 	if c.Set("scheme") || c.Set("scheme-file") {
-		opt.SchemeText, _, err = c.SchemeText()
+		text, _, err := c.SchemeText()
 		if err != nil {
 			return err
 		}
+		opt.SchemeText, _ = cutSeen(text)
 	}
 	first := paymentsvctest.Project{ID: cmp.Or(c.Int("project"), 2002), Secret: mockSecret}
 	first.Balance, _ = paymentsvc.ParseAmount(c.Text("balance")) // cli.Amount has checked it
@@ -368,7 +369,7 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 			}
 			if resp.StatusCode == http.StatusMisdirectedRequest {
 				return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(
-					"the mock at %s does not know this name of its own: start it with -hosts %s", base.Host, base.Hostname())}
+					"the mock at %s does not accept this host name: start it with -hosts %s", base.Host, base.Hostname())}
 			}
 			last = fmt.Sprintf("HTTP %d, which is not that of a ready mock server", resp.StatusCode)
 		} else if ctx.Err() == nil {

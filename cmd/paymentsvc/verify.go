@@ -119,7 +119,11 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 		}
 		v.webhooks = append(v.webhooks, webhook)
 	}
-	v.explainer = &discover.Explainer{Scheme: v.keys[0].Scheme, Secret: v.keys[0].Secret, Text: v.keys[0].Text}
+	text, seenIn := cutSeen(v.keys[0].Text)
+	if seenIn == requests && kind == paymentsvc.KindNotification {
+		c.Note("the scheme was seen in requests only, and notifications may have another one: discover -listen finds it")
+	}
+	v.explainer = &discover.Explainer{Scheme: v.keys[0].Scheme, Secret: v.keys[0].Secret, Text: text}
 	return v, nil
 }
 

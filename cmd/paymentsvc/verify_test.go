@@ -72,6 +72,23 @@ func TestVerifyNamesTheReason(t *testing.T) {
 	}
 }
 
+func TestVerifyNotesASchemeSeenInRequestsOnly(t *testing.T) {
+	const note = "the scheme was seen in requests only, and notifications may have another one"
+	d := newDesk(t)
+	d.write("notification.http", signed(t, testBody, "1700000000"))
+	d.write("wrong.http", strings.Replace(signed(t, testBody, "1700000000"), "o-1", "o-2", 1))
+	for scheme, noted := range map[string]bool{
+		testScheme: false, testScheme + ", seen in requests": true, testScheme + ", seen in notifications": false,
+	} {
+		assert.Zero(t, d.run("verify", "notification.http", "-scheme", scheme))
+		assert.Equal(t, noted, strings.Contains(d.stderr.String(), note), scheme)
+		assert.Equal(t, cli.ExitNo, d.run("verify", "wrong.http", "-scheme", scheme))
+		assert.NotContains(t, d.stdout.String(), "seen in", "the clause is no part of a canonical string")
+	}
+	assert.Zero(t, d.run("verify", "notification.http", "-kind", "request", "-scheme", testScheme+", seen in requests"))
+	assert.NotContains(t, d.stderr.String(), note)
+}
+
 func TestVerifyShowsNoFormOfTheSecret(t *testing.T) {
 	secret := paymentsvc.Secret("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY=")
 	for _, scheme := range []string{

@@ -64,7 +64,7 @@ func (o Options) columnNames() (map[string]string, error) {
 		}
 		name = normal(name)
 		if name == "" || names[name] != "" {
-			return nil, fmt.Errorf("Options.Columns has no name of its own for the column %s (-columns)", column)
+			return nil, fmt.Errorf("Options.Columns has an empty or duplicate name for the column %s (-columns)", column)
 		}
 		names[name] = column
 	}

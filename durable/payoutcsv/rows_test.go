@@ -265,8 +265,8 @@ func TestRowsRequiresTheColumns(t *testing.T) {
 		content, reason string
 	}{
 		{map[string]string{"Reference": "Beleg"}, header, "unknown key"},
-		{map[string]string{"reference": " "}, header, "no name of its own for the column reference"},
-		{map[string]string{"reference": "AMOUNT"}, header, "no name of its own for the column amount"},
+		{map[string]string{"reference": " "}, header, "empty or duplicate name for the column reference"},
+		{map[string]string{"reference": "AMOUNT"}, header, "empty or duplicate name for the column amount"},
 		{map[string]string{"reference": "Beleg"}, header, `unknown column "reference", want Beleg, amount and destination`},
 		{map[string]string{"reference": "Beleg"}, "amount,destination\n", `column "Beleg" is missing`},
 		{map[string]string{"reference": "Beleg"}, "Beleg,beleg\n", `duplicate column "Beleg"`},

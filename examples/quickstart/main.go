@@ -1,5 +1,6 @@
 // Command quickstart shows a first integration: a payment, a lost response and its reconciliation, a payout, the
-// balance, a notification and a forgery. It starts a fake of the service in this process, so it needs no server.
+// balance, a rejection, a notification and a forgery. It starts a fake of the service in this process, so it needs no
+// server.
 //
 //	go run ./examples/quickstart
 //
@@ -141,6 +142,32 @@ func moveMoney(ctx context.Context, config paymentsvc.Config, out io.Writer) err
 		return err
 	}
 	printLine(out, "balance", "%s %s for payouts", balance.PayoutBalance, balance.Currency)
+	return showRejection(ctx, config, out)
+}
+
+// showRejection starts a payment for a project that the service cannot have, to compare the rejection with
+// Config.DecodeError.
+func showRejection(ctx context.Context, config paymentsvc.Config, out io.Writer) error {
+	config.ProjectID, config.HTTPClient = 1<<53-1, nil
+	client, err := paymentsvc.NewClient(config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	_, err = client.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
+		Amount: paymentsvc.MustParseAmount("10.50"), UserData: paymentsvc.NewUserData(),
+	})
+	reported, decoded := errors.AsType[*paymentsvc.ServiceError](err)
+	switch {
+	case err == nil:
+		return errors.New("the service started a payment for an unknown project")
+	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeRejected && decoded:
+		printLine(out, "rejection", "an unknown project has the code %q", reported.Code)
+	case decoded || !client.DecodesErrors():
+		printFailure(out, "rejection", err)
+	default:
+		return fmt.Errorf("-error-fields: the rejection of an unknown project has no such fields: %w", err)
+	}
 	return nil
 }
 
@@ -193,8 +220,9 @@ func (set settings) config() (paymentsvc.Config, error) {
 	if err != nil {
 		return set.client, err
 	}
-	code, message, _ := strings.Cut(set.errorFields, ",")
-	set.client.DecodeError = paymentsvc.ErrorFields(code, message) // without names no failure counts as rejected
+	if code, message, _ := strings.Cut(set.errorFields, ","); code != "" { // without a code, no failure is rejected
+		set.client.DecodeError = paymentsvc.ErrorFields(code, message)
+	}
 	set.client.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
 	return set.client, err
 }

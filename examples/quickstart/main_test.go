@@ -39,6 +39,7 @@ lost response  paymentsvc: init_payment/card: outcome unknown, the request may h
 reconciled     the service started it as order 00000000-0000-4000-8000-000000000002; do not start it again
 payout         order 00000000-0000-4000-8000-000000000003
 balance        -10.50 XTS for payouts
+rejection      an unknown project has the code "ids"
 `
 )
 
@@ -73,6 +74,28 @@ func TestRunCallsAnotherServer(t *testing.T) {
 	text, err := output(t, remote(t, fake.URL))
 	require.NoError(t, err)
 	require.Equal(t, moneyMoved, text)
+}
+
+func TestRunComparesARejectionWithTheErrorFields(t *testing.T) {
+	const reports, misses = `an unknown project has the code "ids"`, "-error-fields: the rejection of an unknown project"
+	for _, test := range []struct{ service, fields, want string }{
+		{"error_code,error_message", "code,message", misses},
+		{"error_code,error_message", "", "money may have moved: do not start it again"},
+		{"errors.0.code,errors.0.text", "errors.0.code,errors.0.text", reports},
+		{"errors.0.code,errors.0.text", "errors.code,errors.text", misses},
+	} {
+		code, message, _ := strings.Cut(test.service, ",")
+		fake := paymentsvctest.Start(t, paymentsvctest.Config{
+			PartnerID: 1001, Projects: []paymentsvctest.Project{{ID: 2002, Secret: fakeSecret}}, Scheme: fakeScheme,
+			ErrorCode: code, ErrorMessage: message,
+		})
+		set := remote(t, fake.URL)
+		set.errorFields = test.fields
+		text, err := output(t, set)
+		require.Equal(t, test.want == misses, err != nil, text)
+		require.Contains(t, text, test.want)
+		require.Len(t, fake.Orders(), 3, "the third start of a payment has no effect")
+	}
 }
 
 func TestRunReportsTheResponsesOfAnotherServer(t *testing.T) {

@@ -74,6 +74,17 @@ func Value(data []byte, name string) json.RawMessage {
 	return found
 }
 
+// Element returns the element of a list at the index in decimal digits, as JSON, or nil if it is absent or empty as in
+// [Value]. list is complete.
+func Element(list []byte, index string) json.RawMessage {
+	at, err := strconv.ParseUint(index, 10, 31)
+	var elements []json.RawMessage
+	if err != nil || json.Unmarshal(list, &elements) != nil || at >= uint64(len(elements)) || empty(elements[at]) {
+		return nil
+	}
+	return elements[at]
+}
+
 // IsObject reports whether data is exactly one JSON object, perhaps after a byte order mark.
 func IsObject(data []byte) bool { return isObject(TrimMark(data), nil) }
 

@@ -274,6 +274,16 @@ func TestValueReturnsTheFirstNonEmptyMember(t *testing.T) {
 	}
 }
 
+func TestElementReturnsANonEmptyElement(t *testing.T) {
+	for index, want := range map[string]string{
+		"0": `{"a":1}`, "1": ``, "2": `"b"`, "02": `"b"`, "3": ``, "-1": ``, "+0": ``, "": ``, "x": ``,
+		"99999999999999999999": ``,
+	} {
+		require.Equal(t, want, string(jsonobject.Element([]byte(`[{"a":1}, null, "b" ]`), index)), index)
+	}
+	require.Nil(t, jsonobject.Element([]byte(`{"0":1}`), "0"))
+}
+
 func TestDecodeReportsCutData(t *testing.T) {
 	data := `{"order_id":"a\u00e9\"` + canary + `é","status":-12,"x":[1.5e+3,{"y":null}, true, false],"note":"n"}`
 	require.NoError(t, decode([]byte(data), new(answer).fields()))

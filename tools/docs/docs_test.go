@@ -32,7 +32,7 @@ type page struct {
 // block is a code block. Without a fence, lang is "indented".
 type block struct{ lang, text string }
 
-// pages reads the Markdown files of the root, docs, durable and the examples by their slashed path.
+// pages reads the Markdown files of the root, docs, durable and the examples. The keys are paths with slashes.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	all := map[string]page{}
@@ -120,7 +120,8 @@ func TestLinksAndAnchorsResolve(t *testing.T) {
 	assert.Greater(t, checked, 50)
 }
 
-// TestMapNamesExistInTheirFiles finds each name of the table in CONTRIBUTING.md in the file that its row links next.
+// TestMapNamesExistInTheirFiles checks that the file linked after a name in the table of CONTRIBUTING.md declares the
+// name.
 func TestMapNamesExistInTheirFiles(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	require.NoError(t, err)
@@ -200,7 +201,7 @@ func TestPageOfOutcomesFitsTheMatrix(t *testing.T) {
 	}
 }
 
-// notRun are the commands of the pages that .ci/commands does not run, by the reason.
+// notRun lists the commands of the pages that .ci/commands does not run. The keys are the reasons.
 var notRun = map[string][]string{
 	"tools/compat/stranger does": {
 		"go get github.com/paymentsvc/paymentsvc",

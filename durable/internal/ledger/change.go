@@ -14,7 +14,7 @@ import (
 // Change is the slow way: one row in one transaction, with all consequences. It locks the order_id, the claim, the row
 // and the control row, in this order. A round waits for none of these locks.
 
-// errOrderTaken reports an order_id that another row has got at the same time. The next attempt finds it.
+// errOrderTaken reports that another row received the order_id at the same time. The next attempt finds that row.
 var errOrderTaken = errors.New("durable: another row got the order_id")
 
 // Tx is a transaction that reads and changes rows.
@@ -33,8 +33,8 @@ type move struct {
 }
 
 // Change loads the row userData, lets f change it, and saves it with all consequences. orderID is an order_id that f
-// may give to the row. It waits for others that change the row. Errors wrap ErrNotFound or row.ErrChanged, or are those
-// of f or the database.
+// may give to the row. Change waits for other transactions that change the row. Errors wrap ErrNotFound or
+// row.ErrChanged, or come from f or the database.
 func (l *Ledger) Change(
 	ctx context.Context, userData, orderID string, f func(context.Context, *Tx, *row.Row) error,
 ) error {
@@ -105,9 +105,9 @@ func (tx *Tx) Taken(ctx context.Context, r *row.Row, orderID string) (bool, erro
 	return n > 0, err
 }
 
-// save writes a loaded row, and calls OnChange for a new state. A claim of another process may have changed the state,
-// because it locks the queue entry and not the row. So each statement repeats the condition, and save returns
-// row.ErrChanged.
+// save writes a loaded row, and calls OnChange for a new state. A claim locks the queue entry and not the row, so
+// another process may have changed the state. Each statement therefore repeats the condition, and save returns
+// row.ErrChanged if the state has changed.
 func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 	from := r.Loaded
 	moved := from != r.State
@@ -156,7 +156,7 @@ func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 	return tx.fire(ctx, Event{Row: *r, From: from, To: r.State})
 }
 
-// leave removes a row that leaves its state from the claims or the queue.
+// leave deletes the claim or the queue entry of a row that gets a new state or a new due time.
 func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
 	switch {
 	case r.Loaded == row.Starting && leaves:

@@ -98,9 +98,9 @@ func (l *Ledger) claim(
 	}, claimSQL[2], users, r.Token)
 }
 
-// Probe claims one payout after a timed pause, alone among all processes. The pause continues meanwhile, for a lease at
-// most. Without a due payout the pause ends. On another server than identity, see Identify, Probe claims nothing. The
-// error is ErrOlder if the mark of SQLite is below witnessed.
+// Probe claims one payout after a timed pause, in only one process. The pause continues until the result of the call,
+// at most for a lease. Without a due payout the pause ends. If the server is not identity, see Identify, Probe claims
+// no payout. The error is ErrOlder if the mark of SQLite is below witnessed.
 func (l *Ledger) Probe(
 	ctx context.Context, token string, lease int64, identity string, witnessed int64,
 ) (claims []Claim, mark int64, err error) {

@@ -81,8 +81,8 @@ func (l *Ledger) Writing(ctx context.Context, writers string) (bool, error) {
 	return n > 0, err
 }
 
-// Hold holds all created payouts and the new ones, and makes created payments unknown, so that the service is polled
-// first. keep, if set, runs in the same transaction.
+// Hold holds all created payouts and all new payouts. It makes created payments unknown, so that the service is polled
+// before a retry. keep, if set, runs in the same transaction.
 func (l *Ledger) Hold(
 	ctx context.Context, by, reason string, keep func(context.Context, *sql.Tx) error,
 ) (generation int64, err error) {
@@ -105,7 +105,7 @@ func (l *Ledger) Hold(
 	return generation, err
 }
 
-// EndHold lets new payouts be sent again. The error is row.ErrChanged if generation is not the current one.
+// EndHold allows new payouts again. The error is row.ErrChanged if generation is not the current generation.
 func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
 	n, err := l.write(ctx, `UPDATE durable_control SET hold = 0, hold_reason = '', held_by = ''
 		WHERE generation = $1`, generation)
@@ -115,9 +115,9 @@ func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
 	return err
 }
 
-// ReleaseHeld moves held payouts to the current generation, so that they are sent. They may have been started before
-// the hold, so a rejection is not final. It returns their number. If generation is not the current one, it moves no
-// payout, and the error is row.ErrChanged.
+// ReleaseHeld moves held payouts to the current generation, so that they are sent, and returns their number. A payout
+// may have been started before the hold, so a rejection of it is not final. If generation is not the current
+// generation, ReleaseHeld moves no payout and returns row.ErrChanged.
 func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation int64) (int, error) {
 	released := 0
 	err := l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -130,7 +130,8 @@ func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation 
 		if err := l.requeue(ctx, tx, users, `generation = $2, may_have_started = 1,`, generation); err != nil {
 			return err
 		}
-		// The lock lets another hold wait for the commit. A record locks its row before the control row, so this does too.
+		// The lock makes another hold wait for the commit. A record locks its row before the control row, so ReleaseHeld uses
+		// the same order.
 		var current int64
 		err = l.one(ctx, tx, []any{&current}, `SELECT generation FROM durable_control{lock}`)
 		if err == nil && current != generation {
@@ -144,8 +145,8 @@ func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation 
 	return released, nil
 }
 
-// Remaining reports whether a hold keeps payouts back, and whether due rows remain that a round may claim. Rounds skip
-// rows that another transaction has locked, but this query reads them.
+// Remaining reports whether held payouts exist, and whether a round may claim a due row. Rounds skip rows that another
+// transaction has locked, but this query reads them.
 func (l *Ledger) Remaining(ctx context.Context) (held, due bool, err error) {
 	const queued = `EXISTS (SELECT 1 FROM durable_queue AS q WHERE q.kind = `
 	err = l.one(ctx, l.DB, []any{&held, &due}, `SELECT `+queued+`'payout' AND q.generation < control.generation),
@@ -174,7 +175,7 @@ func (l *Ledger) Ready(ctx context.Context) error {
 		err = l.one(ctx, l.DB, []any{&read}, `SELECT heartbeat FROM durable_control`)
 	}
 	if err == nil && read < wrote {
-		err = errors.New("what was written is not there")
+		err = errors.New("the database lost a committed write")
 	}
 	if err != nil {
 		return fmt.Errorf("durable: not ready: %w", err)
@@ -200,22 +201,23 @@ func (tx *Tx) EndPause(ctx context.Context, probe string) error {
 	return err
 }
 
-// ProbeAgain lets another row be the probe, because the call of this one proves nothing.
+// ProbeAgain allows another row to be the probe, because the call of the present probe is not evidence about the
+// service.
 func (tx *Tx) ProbeAgain(ctx context.Context, probe string) error {
 	_, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = ''
 		WHERE paused = 0 AND probe = $1`, probe)
 	return err
 }
 
-// PauseUntilResume pauses until Resume. It reports false if such a pause lasts already.
+// PauseUntilResume begins a pause until Resume. It returns false if such a pause has already begun.
 func (tx *Tx) PauseUntilResume(ctx context.Context, reason string) (bool, error) {
 	n, err := tx.l.exec(ctx, tx, pauseUntilResume+` WHERE paused = 0`, Itself, Storable(reason))
 	return n > 0, err
 }
 
-// PauseTimed pauses for twice as long as the last timed pause: 1 to 60 seconds, and at least atLeast milliseconds. It
-// returns the end of the pause. If another pause lasts already, it changes nothing and returns 0, because the call may
-// have begun before that pause.
+// PauseTimed begins a pause twice as long as the last timed pause, from 1 to 60 seconds, and at least atLeast
+// milliseconds. It returns the end of the pause. During another pause it returns 0 without a change, because the call
+// may have begun before that pause.
 func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, probe string) (until int64, err error) {
 	err = tx.l.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
 		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,
@@ -224,8 +226,8 @@ func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, prob
 	return until, err
 }
 
-// CountRejection counts rejections of payouts in a row with one code. After limit of them it flags the rejected rows
-// for review, pauses, and returns the reason.
+// CountRejection counts successive rejections of payouts with the same code. At limit rejections it flags the rejected
+// rows for review, begins a pause until Resume, and returns the reason of the pause.
 func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit int) (string, error) {
 	var run, users string
 	var length int

@@ -186,8 +186,8 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 var ErrOlder = errors.New("durable: the database is an older copy than before")
 
 // raiseMark raises the mark of SQLite to the time in microseconds, and returns it. The error is ErrOlder if the mark
-// was below the one of the witness. Tx raises the mark by one only, so after a restore the mark stays below the
-// witness. PostgreSQL has no mark in its transactions, and the result is 0.
+// was below witnessed, the mark of the witness. Tx raises the mark only by one, so after a restore the mark stays below
+// the witness. On PostgreSQL the result is 0, because a claim does not raise the mark in its transaction.
 func (l *Ledger) raiseMark(ctx context.Context, tx rowser, witnessed int64) (mark int64, err error) {
 	if l.Dialect != SQLite {
 		return 0, nil

@@ -25,7 +25,7 @@ type Filter struct {
 
 	// OldestFirst reverses the order of the list.
 	OldestFirst bool
-	// After is the place behind which the list continues. The zero value is the beginning.
+	// After is the place after which the list continues. The zero value is the beginning.
 	After Place
 
 	unflagged  bool          // selects rows without a review reason

@@ -12,8 +12,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// A notification is committed before it is applied, and an order_id before its notifications are looked up. So the
-// later of both finds the other. A notification without a row waits with matched = 0.
+// A notification is committed before it is applied, and an order_id is committed before its notifications are looked
+// up. So the lookup after the later commit finds the earlier commit. A notification without a row waits with matched =
+// 0.
 
 // Notice is a stored notification.
 type Notice struct {
@@ -212,13 +213,13 @@ func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, er
 const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
 	AND received_at BETWEEN {now} - 2592000000 AND {now} - 300000`
 
-// UnmatchedAfter returns the final notifications without a row behind a place, the oldest first.
+// UnmatchedAfter returns the final notifications without a row that follow a place, the oldest first.
 func (l *Ledger) UnmatchedAfter(ctx context.Context, after Place, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.DB, unmatched+` AND (received_at, key) > ($1, $2) ORDER BY received_at, key LIMIT $3`,
 		after.At, after.Key, limit)
 }
 
-// ofKind is a condition on notifications. It selects those about rows of a kind, and unspecified events.
+// ofKind returns a condition that selects the notifications about rows of a kind, and unspecified events.
 func ofKind(k row.Kind) string {
 	switch k {
 	case row.Payment:
@@ -249,8 +250,8 @@ func (l *Ledger) Unmatched(ctx context.Context, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.Read, unmatched+` ORDER BY received_at DESC, key DESC LIMIT $1`, limit)
 }
 
-// Notices returns the last notifications with a user_data or an order_id, the newest first. With a kind, they are about
-// rows of that kind. It reads from l.DB.
+// Notices returns the last notifications with a user_data or an order_id, the newest first. With a kind, it omits
+// notifications about the other kind, but not unspecified events. It reads from l.DB.
 func (l *Ledger) Notices(ctx context.Context, k row.Kind, userData, orderID string, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.DB, `(user_data = $1 AND user_data <> '' OR order_id = $2 AND order_id <> '')`+ofKind(k)+`
 		ORDER BY received_at DESC, key DESC LIMIT $3`, userData, orderID, limit)

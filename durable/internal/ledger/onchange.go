@@ -13,7 +13,7 @@ import (
 )
 
 // OnChange runs in the transaction of the change. Its error must not undo the outcome of a call, so the event is stored
-// in durable_events_due instead, and called again later. The commit of the call deletes the event.
+// in durable_events_due, and OnChange is called again later. The transaction of the later call deletes the event.
 
 // Event is a change of a row's state, or a refund.
 type Event struct {
@@ -22,7 +22,8 @@ type Event struct {
 	Refund   *Notice
 }
 
-// fire calls OnChange after a savepoint. An error is stored for later, unless tx is strict.
+// fire calls OnChange after a savepoint. After an error, fire stores the event for a later call, or returns the error
+// if tx is strict.
 func (tx *Tx) fire(ctx context.Context, e Event) error {
 	if tx.l.OnChange == nil {
 		return nil
@@ -52,7 +53,7 @@ func (tx *Tx) runOnChange(ctx context.Context, e Event) error {
 	}
 	failed := tx.recoverOnChange(ctx, e)
 	if failed == nil {
-		// PostgreSQL rejects this after a failed statement, even if OnChange has ignored the error.
+		// PostgreSQL rejects RELEASE after a failed statement, even if OnChange has ignored the error.
 		_, failed = tx.ExecContext(ctx, `RELEASE SAVEPOINT durable_change`)
 		if failed == nil {
 			return nil
@@ -79,7 +80,7 @@ func (tx *Tx) recoverOnChange(ctx context.Context, e Event) (err error) {
 	return tx.l.OnChange(ctx, tx.Tx, e)
 }
 
-// RetryOnChange calls OnChange again where it failed, each time in a transaction of its own.
+// RetryOnChange calls OnChange again for up to limit due events, with a separate transaction for each event.
 func (l *Ledger) RetryOnChange(ctx context.Context, limit int) error {
 	if l.OnChange == nil {
 		return nil
@@ -116,7 +117,6 @@ func (l *Ledger) retry(ctx context.Context, due dueEvent) error {
 		}
 		e := Event{Row: *r, From: due.from, To: due.to}
 		if due.refund != "" {
-			e.From, e.To = "", "" // tables of version 1 have states here
 			notices, err := l.notices(ctx, inner, `key = $1`, due.refund)
 			if err != nil {
 				return err
@@ -145,7 +145,7 @@ func (l *Ledger) retry(ctx context.Context, due dueEvent) error {
 	return errors.Join(err, flagged, postponed)
 }
 
-// flagOnChange flags rows for review. Further conditions follow it.
+// flagOnChange flags rows for review. The caller appends further conditions.
 const flagOnChange = `UPDATE durable_rows
 	SET review_reason = TRIM(review_reason || ' ' || '` + row.OnChangeFails + `'), version = version + 1
 	WHERE review_reason NOT LIKE '%` + row.OnChangeFails + `%'`

@@ -19,7 +19,7 @@ func (p Poll) ClaimedBefore(age int64) bool {
 	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
 }
 
-// DuePolls returns due unknown rows, without payouts that lack an order_id. It commits the next due time first, so that
+// DuePolls returns due unknown rows, except payouts without an order_id. It commits the next due time first, so that
 // one process polls. After patience polls, a row is flagged for review.
 func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
 	const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
@@ -42,9 +42,9 @@ const (
 	maxPendingWait = 3_600_000
 )
 
-// DuePending returns pending rows of a kind that are due, up to limit, from the ones behind a place in the order of
-// their creation. next is the place for the next call, zero at the end of the list. The due times of pending rows have
-// no index, because each call would then write an index entry, with a quarter more WAL. DuePending commits the next due
+// DuePending returns up to limit due pending rows of a kind. It reads the rows after a place, in the order of their
+// creation. next is the place for the next call, zero at the end of the list. The due times of pending rows have no
+// index, because each call would then write an index entry, with a quarter more WAL. DuePending commits the next due
 // time first, so that one process polls.
 func (l *Ledger) DuePending(
 	ctx context.Context, k row.Kind, after Place, limit int,

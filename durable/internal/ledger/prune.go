@@ -32,7 +32,7 @@ func identity(userData string) Identity {
 
 func hash64(sum []byte) int64 { return int64(binary.BigEndian.Uint64(sum)) } //nolint:gosec // all bits are used
 
-// orderHash returns the hash of a pruned row's order_id, 0 without one.
+// orderHash returns the hash of a pruned row's order_id, or 0 for "".
 func orderHash(k row.Kind, orderID string) int64 {
 	if orderID == "" {
 		return 0
@@ -121,10 +121,10 @@ func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	return changed > 0, err
 }
 
-// Prune reads rows of a kind created more than age milliseconds ago and behind a place, the oldest first. In one
-// transaction it deletes the prunable rows with their order_ids, notifications and decisions, and stores their hashes.
-// It returns the place of the last row read, or the zero value at the end. It leaves out a row with a due event, or
-// with a younger or unmatched notification.
+// Prune reads the rows of a kind after a place that were created more than age milliseconds ago, the oldest first. In
+// one transaction it deletes the prunable rows with their order_ids, notifications and decisions, and stores their
+// hashes. It returns the place of the last row read, or the zero value at the end. It leaves out a row with a due
+// event, or with a younger or unmatched notification.
 func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) (pruned int, next Place, err error) {
 	var found []string
 	read := 0

@@ -22,13 +22,13 @@ type NewRow struct {
 	Identity             // set by Queue
 }
 
-// Equal reports whether n is the existing row r.
+// Equal reports whether the existing row r has the kind, type, amount and destination of n.
 func (n NewRow) Equal(r *row.Row) bool {
 	return r != nil && r.Kind == n.Kind && r.Type == n.Type && r.Destination == n.Destination &&
 		r.Amount.Equal(paymentsvc.MustParseAmount(n.Amount))
 }
 
-// Queue stores rows of one kind in the caller's transaction, and returns the user_data of the added ones. It leaves out
+// Queue stores rows of one kind in the caller's transaction, and returns the user_data of the added rows. It skips
 // existing and pruned rows.
 func (l *Ledger) Queue(ctx context.Context, tx *sql.Tx, rows []NewRow) (added map[string]bool, err error) {
 	for i := range rows {
@@ -41,7 +41,7 @@ func (l *Ledger) Queue(ctx context.Context, tx *sql.Tx, rows []NewRow) (added ma
 			AS v(r TEXT, u TEXT, t TEXT, a TEXT, d TEXT, b TEXT, l BIGINT, h BIGINT, k BIGINT)`
 	}
 	generation := `0`
-	if rows[0].Kind == row.Payout { // during a hold, new payouts may be those that a restored backup forgot
+	if rows[0].Kind == row.Payout { // during a hold, a new payout may be a sent payout that the restored backup lacks
 		generation = `(SELECT generation - hold FROM durable_control)`
 	}
 	insert, err := l.sized(ctx, tx, `INSERT INTO durable_rows
@@ -87,7 +87,7 @@ func (l *Ledger) batches(ctx context.Context, on rowser, end string, args ...any
 		FROM durable_batches `+end, args...)
 }
 
-// AddBatch stores a batch in the caller's transaction and returns the stored one. If its ID exists, it updates only
+// AddBatch stores a batch in the caller's transaction and returns the stored batch. If its ID exists, it updates only
 // Rejected.
 func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches

@@ -13,8 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// A round is the fast way: one commit for the usual successes of many calls and for new claims. It leaves out a success
-// with further consequences, and Change records it.
+// A round is the fast way: one commit for the usual successes of many calls and for new claims. A round does not record
+// a success with further consequences. Change records such a success.
 
 // Completion is the success of a claimed row's call.
 type Completion struct {
@@ -47,7 +47,8 @@ type Request struct {
 	// The round claims at most Free rows and one more for each slot of a recorded completion, at most MaxRows, and at most
 	// MaxPayments payments.
 	Free, MaxRows, MaxPayments int
-	// The queue of each kind is read behind these places, which have due times. The zero value is the start.
+	// AfterPayments and AfterPayouts are the places after which the queues are read, with due times. The zero value is the
+	// start.
 	AfterPayments, AfterPayouts Place
 	// Last is the last committed claim of this process, and Identity the recognized server, see Identify. Witnessed is the
 	// mark of the witness on SQLite.
@@ -62,7 +63,7 @@ type Status string
 // The statuses.
 const (
 	Open    Status = "open"    // claims are allowed
-	Paused  Status = "paused"  // a pause lasts
+	Paused  Status = "paused"  // a pause is in effect
 	Elapsed Status = "elapsed" // a timed pause is over: Probe may claim one row
 	Lost    Status = "lost"    // the last committed claim is gone
 	Moved   Status = "moved"   // the server may be another one, or the database an older copy
@@ -75,7 +76,7 @@ type Round struct {
 	// Early are the order_ids of the request with an unmatched notification.
 	Early  []string
 	Status Status
-	// AfterPayments and AfterPayouts are the places behind the claims.
+	// AfterPayments and AfterPayouts are the places of the last claims, for the next Request.
 	AfterPayments, AfterPayouts Place
 	// Mark is the mark of the transaction on SQLite, 0 on PostgreSQL.
 	Mark      int64

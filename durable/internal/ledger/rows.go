@@ -52,7 +52,7 @@ func (l *Ledger) Row(ctx context.Context, userData string) (*row.Row, error) {
 	return only(l.rows(ctx, l.DB, `r.user_data = $1`, userData))
 }
 
-// only returns the only row, or ErrNotFound without one.
+// only returns the only row, or ErrNotFound if found is empty.
 func only(found []*row.Row, _ int64, err error) (*row.Row, error) {
 	if err != nil || len(found) == 0 {
 		return nil, cmp.Or(err, ErrNotFound)
@@ -60,7 +60,7 @@ func only(found []*row.Row, _ int64, err error) (*row.Row, error) {
 	return found[0], nil
 }
 
-// Known returns the existing ones of the rows userData.
+// Known returns the existing rows with these user_data, by user_data.
 func (l *Ledger) Known(ctx context.Context, on rowser, userData []string) (map[string]*row.Row, error) {
 	known := map[string]*row.Row{}
 	found, _, err := l.rows(ctx, on, `r.user_data{in $1}`, list(userData))

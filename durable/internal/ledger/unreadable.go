@@ -13,10 +13,10 @@ import (
 var ErrFull = errors.New("durable: " + strconv.Itoa(maxUnreadable) + " unreadable notifications wait for a review")
 
 const (
-	// maxUnreadable is the maximum number of unreadable notifications without a review, and of ones with a review. Several
-	// processes may exceed it by a few.
+	// maxUnreadable is the maximum number of unreadable notifications without a review, and the maximum number with a
+	// review. Several processes together may store a few more.
 	maxUnreadable = 1000
-	// MaxUnreadableBytes is the maximum number of stored bytes of one.
+	// MaxUnreadableBytes is the maximum number of stored bytes of a notification.
 	MaxUnreadableBytes = 64 << 10
 )
 
@@ -60,7 +60,8 @@ func (l *Ledger) Unreadable(ctx context.Context, limit int) ([]Unreadable, error
 	return list, err
 }
 
-// ReviewUnreadable ends the wait of an unreadable notification. It keeps the last maxUnreadable reviewed ones.
+// ReviewUnreadable marks an unreadable notification as reviewed. It keeps the last maxUnreadable reviewed
+// notifications.
 func (l *Ledger) ReviewUnreadable(ctx context.Context, key, by string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		n, err := l.exec(ctx, tx, `UPDATE durable_unreadable SET reviewed_by = $2, reviewed_at = {now}

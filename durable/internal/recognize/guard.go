@@ -48,7 +48,7 @@ type Options struct {
 	DB     *sql.DB
 	SQLite bool // DB is SQLite, otherwise PostgreSQL
 
-	// Witness stores the mark. Without one, a SQLite database uses a file beside it.
+	// Witness stores the mark. The default on SQLite is a file next to the database.
 	Witness Witness
 
 	// AllowFailover accepts another timeline of the same PostgreSQL cluster.
@@ -141,8 +141,9 @@ func (g *Guard) Lost(ctx context.Context) error {
 	return g.recognizeNow(ctx)
 }
 
-// Recognize compares the server and the mark with the stored ones, and holds payouts if they do not fit. Afterwards
-// [Guard.Server] is the current server.
+// Recognize compares the server and the mark with the stored server and the mark of the witness. It holds payouts if
+// the server has changed, or if the database or the witness has lost a mark. Afterwards [Guard.Server] is the current
+// server.
 func (g *Guard) Recognize(ctx context.Context) error {
 	g.recognizing.Lock()
 	defer g.recognizing.Unlock()
@@ -254,7 +255,7 @@ const timeLimit = 10 * time.Second
 // BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error
 // the calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. On
 // SQLite, the transaction of the claims raises the mark, and the caller passes its value. On PostgreSQL, the caller
-// passes 0, and BeforeCalls raises the mark in a commit of its own.
+// passes 0, and BeforeCalls raises the mark in a separate commit.
 func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err error) {
 	if g.Witness == nil {
 		return nil

@@ -73,7 +73,7 @@ type Row struct {
 	// Generation is a payout's; Held reports that the payout is in an older generation than the current one.
 	Generation int64
 	Held       bool
-	// Token identifies the claim of a starting row, "" for others.
+	// Token identifies the claim of a starting row. It is "" in other states.
 	Token string
 
 	// Due is the wait until the next call or poll. KeepDue keeps DueAt.
@@ -127,6 +127,6 @@ func (s State) Stored() State {
 // Claim identifies a claim of a row.
 type Claim struct {
 	UserData, Token string
-	Claims          int64 // how often the row was claimed, this claim included
+	Claims          int64 // claims of the row, including this claim
 	ClaimedAt       int64 // the database's time of the claim
 }

@@ -37,8 +37,8 @@ const (
 	RowRejected               // the service rejected the row
 )
 
-// Complete applies the result of the call that the claim token made. A success is true no matter who reports it and how
-// late, so it needs no claim.
+// Complete applies the result of the call that the claim token made. A success needs no claim, because it is true even
+// if a late or unknown process reports it.
 func (r *Row) Complete(token string, result Result, taken bool) error {
 	if result.Kind == Started {
 		r.Found(result.OrderID, taken)

@@ -14,8 +14,8 @@ type Ledger[Job, Done any] interface {
 	// nil if the completion needs no further attempt. The scheduler retries after an error.
 	Record(ctx context.Context, c Completion[Done]) error
 
-	// Probe claims one row after a timed pause, alone among all processes. It returns no job if another process probes.
-	// After an error, the commit is unknown.
+	// Probe claims one row after a timed pause. It returns no job if another process has claimed the probe. After an
+	// error, the commit is unknown.
 	Probe(ctx context.Context, token string) ([]Job, error)
 
 	// Release makes the rows claimed with tokens due again. Their calls never began.
@@ -27,7 +27,7 @@ type Completion[Done any] struct {
 	// UserData identifies the row.
 	UserData string
 
-	// OrderID is the order_id of a success; "" without one.
+	// OrderID is the order_id of a success, or "".
 	OrderID string
 
 	// OrderKey identifies the order among all kinds of rows. "" excludes the completion from rounds, and the scheduler
@@ -53,7 +53,7 @@ type Request[Done any] struct {
 	// rows: payments up to MaxPayments first, then payouts. With MaxRows 0, the round claims no rows.
 	Free, MaxRows, MaxPayments int
 
-	// After is the position behind the last claimed rows. The zero value is the start of the queue.
+	// After is the position of the last claimed rows. The zero value is the start of the queue.
 	After Position
 
 	// OrderIDs were recorded by earlier rounds. A notification may have arrived for them before their commit, and the
@@ -81,7 +81,7 @@ type Result[Job any] struct {
 	// Recorded contains the user_data of the recorded completions.
 	Recorded map[string]bool
 
-	// Next is the position behind the claimed rows, or Request.After without claims.
+	// Next is the position of the last claimed rows, or Request.After without claims.
 	Next Position
 
 	// Paused reports a pause. Elapsed reports the end of a timed pause: [Ledger.Probe] may claim one row. With either,

@@ -299,7 +299,7 @@ type pace struct {
 func average(mean *time.Duration, took time.Duration) { *mean += (took - *mean) / 8 }
 
 // waitsForCalls reports whether the next round waits for the calls in flight. Each round has a fixed cost, so short
-// calls share one round. A completion waits at most for the duration of a round, as long as behind a round in flight.
+// calls share one round. A completion waits at most for the duration of a round, as it would during a round in flight.
 // s.mu is held.
 func (s *Scheduler[Job, Done]) waitsForCalls() bool {
 	next := s.newest + 1

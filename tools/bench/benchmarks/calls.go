@@ -26,7 +26,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// answer returns the response for the clients of an owner. All responses have the same length.
+// answer returns the response of the service to a library's client. All responses have the same length.
 func answer(who string) []byte {
 	const size = 220
 	switch who {
@@ -43,7 +43,7 @@ func answer(who string) []byte {
 	}
 }
 
-// client is a library for calls.
+// client is a library whose calls are measured.
 type client struct {
 	name, who string
 	// connect returns a call to the service at base. Without h, the library uses its own http.Client.
@@ -203,7 +203,7 @@ func connectPaddle(base string, h *http.Client) call {
 	}
 }
 
-// calling returns the clients as candidates, with equal settings for connections, and a function that closes them.
+// calling returns a candidate for each client, all with the same transport, and a function that closes the connections.
 func calling(ctx context.Context) (made []candidate, end func()) {
 	transport := &http.Transport{MaxIdleConns: 1000, MaxIdleConnsPerHost: 100}
 	services := make([]*bareService, 0, 5)
@@ -243,7 +243,7 @@ func countConnections(ctx context.Context, rounds, callers, calls int) (string, 
 		counts = append(counts, count{&candidate{name: c.name, who: c.who}, median(opened)})
 	}
 	slices.SortFunc(counts, func(a, b count) int { return cmp.Compare(a.opened, b.opened) })
-	text := fmt.Sprintf("## Connections that %d callers open, %d calls each, with the client as it comes\n\n"+
+	text := fmt.Sprintf("## Connections that %d callers open, %d calls each, with default settings\n\n"+
 		"| | connections | × fewest |\n|---|--:|--:|\n", callers, calls)
 	for _, c := range counts {
 		text += fmt.Sprintf("| %s | %d | %.1f |\n", c.title(), c.opened, float64(c.opened)/float64(counts[0].opened))
@@ -290,7 +290,7 @@ func newBareService(body []byte) *bareService {
 	return s
 }
 
-// close ends the connections too, because some clients cannot.
+// close also closes the connections, because some clients cannot.
 func (s *bareService) close() {
 	_ = s.listener.Close()
 	s.mu.Lock()

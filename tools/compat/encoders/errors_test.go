@@ -81,7 +81,8 @@ func writers() []writer {
 	}
 }
 
-// An encoder writes the text of an error, unless it reads fields by reflection. SECURITY.md lists these encoders.
+// Encoders that call text methods must write an error without the bytes of a response. Encoders that read fields by
+// reflection write these bytes, and SECURITY.md lists these encoders.
 func TestEncodersWriteTheTextOfErrors(t *testing.T) {
 	for _, w := range writers() {
 		written := 0

@@ -23,7 +23,7 @@ import (
 type Message struct {
 	// Method is the HTTP method. The default is POST, the only method of the interface document.
 	Method string
-	// URL is the address. It has no host if the capture has none. It is nil without an address.
+	// URL is the address, without a host if the capture has only a path, or nil if the capture has no address.
 	URL *url.URL
 	// Header has all headers except Host, without white space around values. Duplicates remain.
 	Header http.Header
@@ -76,8 +76,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.Name, e.Line, e.Column, e.Problem)
 }
 
-// Read reads the signed message of a file. It returns an [*Error] without a signed message, and for several without a
-// selection by o.
+// Read returns the message that o selects, the only message of a file, or the only signed message. Otherwise, and for
+// an unreadable file, it returns an [*Error].
 func Read(data []byte, name string, o Options) (Message, error) {
 	t, list, err := candidates(data, name, o)
 	if err != nil {
@@ -95,7 +95,7 @@ type text struct {
 	data    string
 	notes   []string
 	above   int  // lines of the file before data
-	listing bool // a search, which needs no positions
+	listing bool // a list of messages, whose errors need no positions
 }
 
 func (t *text) lineOf(at int) int {
@@ -173,8 +173,8 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 
 var accessLog = regexp.MustCompile(`^\S+ \S+ .*\[[^\]]+\] "[A-Z]+ \S+ HTTP/[0-9.]+" [0-9]{3} `)
 
-// logLines returns the messages of JSON after a time, a level or the like. The JSON ends at the end of a line. The list
-// is empty for other text.
+// logLines returns the messages of a log with JSON after a prefix, such as a time or a level. It skips JSON with text
+// after it on the same line. The list is empty for other files.
 func (t *text) logLines(o Options) (list []entry) {
 	for at := 0; at < len(t.data); {
 		line, _, _ := strings.Cut(t.data[at:], "\n")
@@ -187,9 +187,9 @@ func (t *text) logLines(o Options) (list []entry) {
 			err := decoder.Decode(&value)
 			wrong, ok := errors.AsType[*json.SyntaxError](err)
 			switch {
-			case ok: // continue with the line of the error, because the lines before it are inside of this value
+			case ok: // continue with the line of the error, because earlier lines are inside this value
 				end = max(end, 1+strings.LastIndexByte(t.data[:from+int(wrong.Offset)], '\n'))
-			case err != nil: // the file ends inside of this value
+			case err != nil: // the file ends inside this value
 				end = len(t.data)
 			default:
 				rest, _, _ := strings.Cut(t.data[from+len(value):], "\n")
@@ -207,7 +207,7 @@ func (t *text) logLines(o Options) (list []entry) {
 	return list
 }
 
-// decode returns the text of a file in UTF-8, also from the encodings of Windows.
+// decode returns the text of a file. It converts UTF-16, an encoding of Windows, to UTF-8.
 func decode(data []byte, name string) (*text, error) {
 	t := &text{name: name}
 	little := bytes.HasPrefix(data, []byte{0xff, 0xfe}) || len(data) > 3 && data[0] != 0 && data[1] == 0 && data[3] == 0
@@ -233,7 +233,7 @@ func decode(data []byte, name string) (*text, error) {
 	}
 	t.data = strings.TrimPrefix(string(utf16.Decode(units)), "\ufeff")
 	t.notes = append(t.notes, "the file is UTF-16, as Windows PowerShell writes it, and was decoded: "+
-		"bytes of the body that are not ASCII may be lost; save it as it came, with curl.exe -o or cmd.exe")
+		"bytes of the body that are not ASCII may be lost; save the original bytes with curl.exe -o or cmd.exe")
 	return t, nil
 }
 
@@ -296,7 +296,7 @@ func (t *text) finish(m Message, err error) (Message, error) {
 		m.Method = http.MethodPost
 	}
 	if !isToken(m.Method) {
-		return Message{}, t.fail(0, "the method has a character that no method can have")
+		return Message{}, t.fail(0, "the method has an invalid character")
 	}
 	m.Notes = append(slices.Clone(t.notes), m.Notes...)
 	host := m.Header.Get("Host")
@@ -312,7 +312,7 @@ func (t *text) finish(m Message, err error) (Message, error) {
 		m.URL.User = nil
 		if strings.Contains(m.URL.RawQuery, " ") {
 			m.URL.RawQuery = strings.ReplaceAll(m.URL.RawQuery, " ", "%20")
-			m.note("the query has a space, which no request can have: it is taken for %%20")
+			m.note("the query has a space, which is invalid in a request; it is replaced with %%20")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
@@ -325,10 +325,10 @@ func (t *text) finish(m Message, err error) (Message, error) {
 		return Message{}, t.fail(0, missingBody, capturing)
 	}
 	if length != "" && length != fmt.Sprint(len(m.Body)) {
-		m.note("the body has %d bytes, and its Content-Length is another: a step before lost or added bytes", len(m.Body))
+		m.note("the body has %d bytes, but the Content-Length differs; an earlier step lost or added bytes", len(m.Body))
 	}
 	if bytes.Contains(m.Body, []byte("\ufffd")) {
-		m.note("the body has replacement characters (U+FFFD): a step before lost bytes")
+		m.note("the body has replacement characters (U+FFFD); an earlier step lost bytes")
 	}
 	if coding := m.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		m.note("the body has a Content-Encoding: the signature may cover it compressed or not")

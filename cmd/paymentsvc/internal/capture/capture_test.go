@@ -98,7 +98,7 @@ func TestReadEachForm(t *testing.T) {
 		"header lines and a parsed body": {file: `{"request":{"uri":"/hook?a=1","headers":["Host: shop.example",` +
 			`"Signature: abab"],"body":` + body + `}}`, note: "parsed and encoded again"},
 		"a space in the query": {file: strings.Replace(har, "?a=1", "?a= 1", 1),
-			url: "https://shop.example/hook?a=%201", note: "taken for %20"},
+			url: "https://shop.example/hook?a=%201", note: "replaced with %20"},
 		"a duplicate header in JSON": {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","signature":` +
 			`"abab","Signature":"b"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`,
 			note: "there are 2 headers Signature", withHeader: "b"},
@@ -220,7 +220,7 @@ func TestReadHeadersAndABodyFile(t *testing.T) {
 		"with a line end": {"POST / HTTP/1.1\n" + headers, body + "\n", body + "\n",
 			"body.json ends with a line end, which is taken"},
 		"with a line end not sent": {"POST / HTTP/1.1\nContent-Length: 50\n\n", body + "\r\n", body,
-			"is left out, as the Content-Length says"},
+			"is omitted, because the Content-Length excludes it"},
 		"with a byte order mark":       {headers, "\ufeff{}", "\ufeff{}", "begins with a byte order mark"},
 		"curl -v":                      {"> POST / HTTP/1.1\n> Content-Length: 50\n>\n", body, body, ""},
 		"a curl command with no body":  {"curl -X POST https://shop.example/", body, body, ""},
@@ -321,7 +321,7 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"curl without the value":        {"curl https://a -d", "1:16: this option of curl lacks its value"},
 		"curl with headers from a file": {"curl -H @h https://a", "1:9: headers in a file"},
 		"JSON that is cut off":          {"{\"a\":\n", "2:1: the JSON is cut off"},
-		"JSON with a mistake":           {"{\"a\":\n tru}", "2:5: this is not JSON here"},
+		"JSON with a mistake":           {"{\"a\":\n tru}", "2:5: the JSON is invalid here"},
 		"JSON without headers":          {`{"a":1}`, "1:1: there is no request in this JSON"},
 		"JSON with a number for a path": {`{"headers":{},"path":1}`, "1:1: the address is neither a path"},
 		"JSON with headers of no kind":  {`{"headers":[1],"path":"/"}`, "1:12: the headers are neither"},

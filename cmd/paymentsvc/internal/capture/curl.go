@@ -116,7 +116,8 @@ func (c *command) next(words []word) (rest []word, err error) {
 	return rest[1:], c.option(name, rest[0])
 }
 
-// option parses an option with its value, or an option without one. It skips options without an effect on the message.
+// option parses one option. value is the option's value, or the option itself if it has no value. It skips options
+// without an effect on the message.
 func (c *command) option(name string, value word) error {
 	switch name {
 	case "G", "get":
@@ -138,12 +139,12 @@ func (c *command) option(name string, value word) error {
 	case "url":
 		return c.target(value)
 	case "u", "user", "oauth2-bearer", "aws-sigv4":
-		c.m.note("the Authorization header that curl makes is left out")
+		c.m.note("the Authorization header of curl's options is omitted")
 	case "d", "data", "data-ascii", "data-binary", "data-raw", "json":
 		return c.body(name, value)
 	case "F", "form", "form-string", "T", "upload-file", "K", "config", "data-urlencode", "url-query", "variable",
 		"request-target":
-		return c.fail(value.at, "an option of curl that is not read here: "+
+		return c.fail(value.at, "an unsupported option of curl: "+
 			"-F, -T, -K, --data-urlencode, --url-query, --variable or --request-target")
 	}
 	return nil
@@ -188,17 +189,17 @@ func (c *command) body(option string, value word) error {
 		}
 		kept := strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(string(data))
 		if len(kept) != len(data) {
-			c.m.note("curl -d drops CR, LF and NUL from a file, so the body is without them; --data-binary keeps them")
+			c.m.note("curl -d drops CR, LF and NUL from a file, so the body lacks these bytes; --data-binary keeps them")
 			if bytes.IndexByte(data, 0) >= 0 {
-				c.m.note("older versions of curl also drop what follows a NUL")
+				c.m.note("older versions of curl also drop the bytes after a NUL")
 			}
 		}
 		data = []byte(kept)
 	case c.powershell && strings.Contains(value.text, `\"`):
 		data = []byte(strings.ReplaceAll(value.text, `\"`, `"`))
-		c.m.note("a backslash before a quote is taken for PowerShell's before 7.3, which needs it")
+		c.m.note("a backslash before a quote is removed, because PowerShell before 7.3 requires it")
 	case c.powershell && strings.Contains(value.text, `"`):
-		c.m.note("PowerShell before 7.3 strips the double quotes from this body; the body has them here")
+		c.m.note("PowerShell before 7.3 strips the double quotes from this body, but here the body keeps them")
 	}
 	c.json = c.json || option == "json"
 	const most = 64 << 20 // a command can name one file many times

@@ -220,11 +220,11 @@ func (t *text) bodyFile(m *Message, o Options) error {
 	length := m.Header.Get("Content-Length")
 	switch {
 	case bytes.HasPrefix(o.Body, []byte{0xff, 0xfe}), bytes.HasPrefix(o.Body, []byte{0xfe, 0xff}):
-		return &Error{Name: o.BodyName, Line: 1, Column: 1, Problem: "this is UTF-16: save the body as it came"}
+		return &Error{Name: o.BodyName, Line: 1, Column: 1, Problem: "this is UTF-16: save the original bytes of the body"}
 	case len(trimmed) == len(o.Body), length == strconv.Itoa(len(o.Body)):
 	case length == strconv.Itoa(len(trimmed)):
 		m.Body = trimmed
-		m.note("the line end at the end of %s is left out, as the Content-Length says", o.BodyName)
+		m.note("the line end at the end of %s is omitted, because the Content-Length excludes it", o.BodyName)
 	default:
 		m.note("%s ends with a line end, which is taken for a part of the body", o.BodyName)
 	}

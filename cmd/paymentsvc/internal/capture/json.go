@@ -30,7 +30,7 @@ func (n node) kind() byte {
 	return n.raw[0]
 }
 
-// text returns the value of a text, or the characters of a number.
+// text returns the value of a JSON string, the characters of a number, or "" for any other value.
 func (n node) text() string {
 	var text string
 	switch kind := n.kind(); {
@@ -42,8 +42,8 @@ func (n node) text() string {
 	return text
 }
 
-// members returns the members of an object, including duplicates, or the elements of a list without names. It copies
-// no value, because a body can be long and inside of many objects.
+// members returns the members of an object, including duplicates, or the elements of a list without names. It copies no
+// value, because a long body can be inside many objects.
 func (n node) members() iter.Seq2[string, node] {
 	return func(yield func(string, node) bool) {
 		if n.kind() != '{' && n.kind() != '[' {
@@ -81,10 +81,10 @@ func valueStart(raw []byte, at int) int {
 	return at + len(raw[at:]) - len(bytes.TrimLeft(raw[at:], " \t\r\n,:"))
 }
 
-// json returns the messages of JSON: one value, a list, or one value a line.
+// json parses a file of one or more JSON values, such as one object per line, and returns its messages.
 func (t *text) json(o Options) ([]entry, error) {
 	if !utf8.ValidString(t.data) {
-		t.notes = append(t.notes, "the file is not UTF-8, so its other bytes are lost")
+		t.notes = append(t.notes, "the file is not UTF-8, so its invalid bytes are lost")
 	}
 	var list []node
 	decoder := json.NewDecoder(strings.NewReader(t.data))
@@ -96,7 +96,7 @@ func (t *text) json(o Options) ([]entry, error) {
 		case errors.Is(err, io.EOF) && len(list) > 0:
 			return t.entries(list, o)
 		case wrong:
-			return nil, t.fail(int(max(0, syntax.Offset-1)), "this is not JSON here")
+			return nil, t.fail(int(max(0, syntax.Offset-1)), "the JSON is invalid here")
 		case err != nil:
 			return nil, t.fail(len(t.data), "the JSON is cut off")
 		}
@@ -104,7 +104,8 @@ func (t *text) json(o Options) ([]entry, error) {
 	}
 }
 
-// entries returns the messages anywhere in values. Without a message, a single value may be the headers alone.
+// entries returns all messages in values, at any depth. If it finds no message, a single value may be a list of
+// headers.
 func (t *text) entries(values []node, o Options) ([]entry, error) {
 	var list []entry
 	for _, value := range values {
@@ -122,7 +123,8 @@ func (t *text) entries(values []node, o Options) ([]entry, error) {
 
 const maxNested = 32 // values around a request; folders of a collection need two each
 
-// walk adds the messages in a value. Some programs log a request as JSON in a text.
+// walk adds the messages in a value. It also parses JSON inside a JSON string, because some programs log requests in
+// this way.
 func (t *text) walk(list *[]entry, n node, name string, o Options, depth int) {
 	if depth > maxNested {
 		return
@@ -155,7 +157,7 @@ func isResponse(name string) bool {
 	return strings.HasPrefix(name, "response") || strings.HasPrefix(name, "answer") || name == "res"
 }
 
-// isHeaders reports whether names in a value are headers.
+// isHeaders reports whether a value contains the name of a common header or of a signature header.
 func isHeaders(n node) bool {
 	if n.kind() != '{' && n.kind() != '[' {
 		return false
@@ -176,13 +178,13 @@ func isHeaders(n node) bool {
 	return false
 }
 
-// LooksSigned reports whether a header can have a signature, by its name.
+// LooksSigned reports whether a header may contain a signature, judged by its name.
 func LooksSigned(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "sign") || strings.Contains(name, "hmac")
 }
 
-// entry adds a message. An unreadable message is an error only when selected.
+// entry adds a message. An unreadable message is an error only if it is selected.
 func (t *text) entry(list *[]entry, f fields, at int, o Options) {
 	t.listing = true
 	m, _ := t.logged(f, at, o) // the entry's own read returns the error
@@ -207,8 +209,8 @@ func isSigned(m Message, o Options) bool {
 	return false
 }
 
-// pairs adds headers from an object of texts or lists, from a list, or from lines in a text. A list has pairs, lines,
-// objects with a name and a value, or names and values in turn.
+// pairs adds headers from an object of texts or lists, from a list, or from lines in a text. A list contains pairs,
+// lines, objects with a name and a value, or alternating names and values.
 func (t *text) pairs(m *Message, headers node) error {
 	switch headers.kind() {
 	case 0:
@@ -287,7 +289,7 @@ func (t *text) values(m *Message, name string, value node) error {
 	return nil
 }
 
-// setBody sets a body, possibly in base64.
+// setBody sets the body of a message. encoded means that body is base64.
 func (t *text) setBody(m *Message, body node, encoded bool) error {
 	m.Body = []byte(body.text())
 	if !encoded {
@@ -295,13 +297,13 @@ func (t *text) setBody(m *Message, body node, encoded bool) error {
 	}
 	decoded, err := base64.StdEncoding.AppendDecode(nil, m.Body)
 	if err != nil {
-		return t.fail(body.at, "the body is not the base64 that this entry calls it")
+		return t.fail(body.at, "the body is not base64, but this entry declares base64")
 	}
 	m.Body = decoded
 	return nil
 }
 
-// plainName returns a name without letter case and separators.
+// plainName returns a name in lower case, without separators.
 func plainName(name string) string {
 	return separators.Replace(strings.ToLower(name))
 }

@@ -43,8 +43,8 @@ func (t *text) sections(o Options) []entry {
 	return list
 }
 
-// expanded replaces variables by their values. A value can have earlier variables. Variables remain as they are if
-// their values are very long in total, because a few lines can double a value many times.
+// expanded replaces variables by their values. A value may contain earlier variables. expanded stops after 1 MiB of
+// values, because a few lines can double a value many times.
 func expanded(data string) string {
 	values, budget := map[string]string{}, 1<<20
 	replace := func(text string) string {

@@ -65,6 +65,23 @@ func NewFile(dir, name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
+// ReplaceFile is [NewFile] for a file that may exist. Readers see the old or the whole new file.
+func ReplaceFile(dir, name string, content []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, "."+name+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // after the rename it does not exist
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), filepath.Join(dir, name))
+}
+
 // Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] returns the same address, header and
 // body. Write returns an error, and writes no bytes, if the message does not fit into one request.
 func Write(w io.Writer, m Message) error {

@@ -221,7 +221,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		{"nested, beside a status", &service{reply: reply(`{"status":"error","error":{"code":%q,"text":%q,"type":"api"}}`)},
 			Format{Code: "error.code", Message: "error.text"}, "E404", ""},
 		{"a list", &service{reply: reply(`{"errors":[{"code":%q,"detail":%q}],"request_id":"r1"}`)},
-			Format{List: "errors", Code: "code", Message: "detail"}, "E404", ""},
+			Format{Code: "errors.0.code", Message: "errors.0.detail"}, "E404", ""},
 		{"one shape with an empty code", &service{
 			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":0,"message":""}`,
 			reply: func(problem, _ string) (int, string) {
@@ -282,7 +282,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 			return status, fmt.Sprintf(`{"request_id":%q,"fault":%q}`, "r-"+problem, c)
 		}}, Format{Code: "fault"}, "E404", ""},
 		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
-			Format{List: "errors", Code: "code"}, "E404", ""},
+			Format{Code: "errors.0.code", Message: "message"}, "E404", ""},
 		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
 			if problem == "timestamp" {
 				return 400, `{"code":"4111111111111111"}`
@@ -479,11 +479,49 @@ func TestFindingsRepeatNoCardNumberAndNoSignature(t *testing.T) {
 		s.paths = nil
 		r := run(t, s, "", 0)
 		assert.Equal(t, "code", r.Format.Code, "a field with card numbers is no code")
-		text, err := json.Marshal(append(r.Facts, Connection(r.seen[0])...))
+		text, err := json.Marshal(append(r.Facts, Connection(r.seen[0], "")...))
 		require.NoError(t, err)
 		assert.NotContains(t, string(text), card)
 		assert.Contains(t, string(text), "hidden")
 	}
+}
+
+func TestConnectionPrintsOnlyTheCodeOfAnError(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"code":"ids","message":"unknown partner"}`:                                  "code: ids",
+		`{"errors":[{"code":17,"detail":"no project"}]}`:                              "errors.0.code: 17",
+		`{"error":"ids","status_code":"2"}`:                                           "error: ids",
+		`{"code":"4111111111111111"}`:                                                 "",
+		`{"code":"9df94d4fb3023782088f8d724f5bd67ebc4fdd2582c68d3863547d9c18d82b56"}`: "",
+		`{"code":"nfX10TeCCI-NckW9Z_vE_dJYLGjThjVH2cGNgrVk"}`:                         "",
+		`{"code":"an order"}`:                                                         "",
+		`{"code":"PARTNER_OR_PROJECT_WRONG"}`:                                         "code: PARTNER_OR_PROJECT_WRONG",
+		`<html>`:                                                                      "",
+	} {
+		s := &service{before: func(int, string) (int, string) { return 403, body }}
+		r := run(t, s, "", 0)
+		r.Facts = Connection(r.seen[0], "")
+		assert.Equal(t, want, r.facts("response"), body)
+	}
+}
+
+func TestConnectionRemembersTheKindOfTheSamples(t *testing.T) {
+	rejecting := &service{before: func(int, string) (int, string) { return 401, `{"code":"signature"}` }}
+	for seenIn, want := range map[string]string{
+		"notifications": "requests may have another scheme, because this scheme was seen in notifications only; " +
+			"or the ids are wrong",
+		"requests": "the signature scheme or the key is wrong, or the ids are",
+		"":         "the signature scheme or the key is wrong, or the ids are",
+	} {
+		rejecting.paths = nil
+		r := run(t, rejecting, "", 0)
+		r.Facts = Connection(r.seen[0], seenIn)
+		assert.Equal(t, want, r.facts("likely cause"))
+		assert.Contains(t, r.facts("next"), "REQUEST, with a request that the service accepted")
+	}
+	r := run(t, &service{past: 300, future: 300, success: balance, reply: reply}, "", 0)
+	r.Facts = Connection(r.seen[0], "notifications")
+	assert.Contains(t, r.facts("scheme"), "now also accepted for requests")
 }
 
 func TestSessionSendsNothingElse(t *testing.T) {
@@ -509,14 +547,14 @@ func TestSessionSendsNothingElse(t *testing.T) {
 	assert.Empty(t, seen)
 	seen, _, err = newSession(server.URL, transport).Run(t.Context(), many[:1])
 	require.NoError(t, err)
-	facts := fmt.Sprint(Connection(seen[0]))
+	facts := fmt.Sprint(Connection(seen[0], ""))
 	assert.Regexp(t, `tls TLS 1\.3, certificate \d+ days old, valid for \d+ more days`, facts)
 
 	seen, stopped, err := newSession(server.URL, &http.Transport{}).Run(t.Context(), many)
 	require.NoError(t, err)
 	assert.Len(t, seen, 1)
 	assert.Contains(t, stopped, "certificate")
-	assert.Contains(t, fmt.Sprint(Connection(seen[0])), "certificate signed by unknown authority")
+	assert.Contains(t, fmt.Sprint(Connection(seen[0], "")), "certificate signed by unknown authority")
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {

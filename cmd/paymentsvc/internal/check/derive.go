@@ -2,13 +2,10 @@ package check
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Findings is the evidence of a run.
@@ -25,7 +22,7 @@ type Findings struct {
 }
 
 // Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout only the responses up
-// to the last success count, because it may have caused the others.
+// to the last success count, because the lockout may have caused the later responses.
 func Derive(seen []*Exchange, stopped string) Findings {
 	d := Findings{Requests: len(seen), Stopped: stopped, used: seen}
 	for stopped != "" && len(d.used) > 0 && d.used[len(d.used)-1].Balance == nil {
@@ -100,12 +97,8 @@ func (d *Findings) errorFormat() {
 		return
 	}
 	d.Format = f
-	in := ""
-	if f.List != "" {
-		in = "the first element of the list " + f.List + ": "
-	}
-	d.add("error format", n, f, "%scode %s, message %s, from %d kinds of errors",
-		in, f.Code, cmp.Or(f.Message, "none"), len(kinds))
+	d.add("error format", n, f, "code %s, message %s, from %d kinds of errors",
+		f.Code, cmp.Or(f.Message, "none"), len(kinds))
 	if f.Success != "" {
 		d.open(len(d.successes), "the code %s means success", f.Success)
 	}
@@ -181,7 +174,7 @@ func (d *Findings) timestamps() {
 		limits["accepted_from"], limits["accepted_to"], rejected)
 }
 
-// others derives the facts about a replay, about wrongly accepted probes, and about fields outside the document.
+// others derives facts about a replay, wrongly accepted probes, and fields outside the document.
 func (d *Findings) others() {
 	extra := map[string]int{}
 	for _, x := range d.used {
@@ -248,75 +241,4 @@ type Fact struct {
 	Value        any  `json:"value"`
 	Observations int  `json:"observations"`
 	Open         bool `json:"open"` // a contradiction, too few observations, or a limit of the evidence
-}
-
-// skew returns the service's Date minus the local time. A Date has whole seconds, so less than two seconds is 0.
-func (x *Exchange) skew() (skew time.Duration, ok bool) {
-	if x.Response == nil {
-		return 0, false
-	}
-	date, err := http.ParseTime(x.Header.Get("Date"))
-	skew = date.Sub(x.End).Round(time.Second)
-	if skew.Abs() < 2*time.Second {
-		skew = 0
-	}
-	return skew, err == nil
-}
-
-// Connection returns the facts about the connection, the clock and the result of one correct request.
-func Connection(x *Exchange) []Fact {
-	facts := []Fact{{Name: "address", Text: x.Request.URL.Host + " at " + x.Remote, Value: x.Remote, Observations: 1}}
-	add := func(name string, value any, format string, args ...any) {
-		facts = append(facts, Fact{Name: name, Text: fmt.Sprintf(format, args...), Value: value, Observations: 1})
-	}
-	add("proxy", x.Proxy, "%s", cmp.Or(x.Proxy, "none"))
-	if x.Response != nil && x.TLS != nil && len(x.TLS.PeerCertificates) > 0 {
-		certificate := x.TLS.PeerCertificates[0]
-		age, left := x.Start.Sub(certificate.NotBefore)/(24*time.Hour), certificate.NotAfter.Sub(x.Start)/(24*time.Hour)
-		add("tls", left, "%s, certificate %d days old, valid for %d more days", tls.VersionName(x.TLS.Version), age, left)
-	}
-	if x.Response != nil {
-		add("http", x.StatusCode, "%s, status %d, %d ms", x.Proto, x.StatusCode, x.End.Sub(x.Start).Milliseconds())
-	}
-	if skew, ok := x.skew(); ok {
-		add("clock", int(skew.Seconds()), "the service's clock minus this clock: %+.0f s", skew.Seconds())
-	}
-	if !x.Accepted {
-		cause, next := diagnose(x)
-		add("failed", nil, "no balance")
-		add("likely cause", nil, "%s", cause)
-		add("next", nil, "%s", next)
-		return facts
-	}
-	add("signature", true, "accepted")
-	add("ids", true, "partner and project accepted")
-	b := x.Balance
-	add("balance", b.PayoutBalance, "%s %s, expected %s", b.PayoutBalance, x.shown(b.Currency), b.ExpectedBalance)
-	return facts
-}
-
-// diagnose returns the most likely cause of a failure and the next step.
-func diagnose(x *Exchange) (reason, next string) {
-	const discover = "paymentsvc discover -secret-file FILE MESSAGE, with an accepted request or a notification"
-	skew, _ := x.skew()
-	switch {
-	case x.Err != nil:
-		return x.Err.Error(), "check -base-url, the network, and the proxy variables such as HTTPS_PROXY"
-	case x.StatusCode == http.StatusTooManyRequests || x.StatusCode/100 == 5:
-		return "a rate limit, or an unavailable service", "wait, then run paymentsvc check again"
-	case x.StatusCode/100 == 3:
-		return "the address redirects, and the client follows no redirect", "set -base-url to the final address"
-	case x.form() == "html":
-		return "a gateway, firewall or proxy replied, not the service",
-			"check the path in -base-url, and ask whether the service accepts your IP address"
-	case skew.Abs() > 30*time.Second:
-		return fmt.Sprintf("this clock differs from the service's clock by %.0f s", skew.Abs().Seconds()), "set the clock"
-	case x.StatusCode == http.StatusNotFound || x.StatusCode == http.StatusMethodNotAllowed:
-		return "the service has no get_balance at this address", "check the path in -base-url"
-	case x.StatusCode == http.StatusForbidden:
-		return "the partner, the project or your IP address is not accepted, or the signature is wrong",
-			"check -partner and -project; then " + discover
-	}
-	return "the signature scheme or the key is wrong, or the ids are",
-		discover + ", and its lines open; also check -partner and -project"
 }

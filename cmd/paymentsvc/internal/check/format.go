@@ -29,10 +29,9 @@ func documented() []string {
 	}
 }
 
-// Format has the names of an error's code and message. With a List, they are fields of its first element. Success is
-// the code of a success, "" for an empty code.
+// Format has the names of an error's code and message, for [paymentsvc.ErrorFields]. Success is the code of a success,
+// "" for an empty code.
 type Format struct {
-	List    string `json:"list"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Success string `json:"success_code"`
@@ -40,16 +39,6 @@ type Format struct {
 
 // decode is the decoder that the Go code of the format describes.
 func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
-	if f.List != "" {
-		var elements []json.RawMessage
-		if list := paymentsvc.ErrorFields(f.List, "")(httpStatus, body); list != nil {
-			_ = json.Unmarshal([]byte(list.Code), &elements) // empty for anything else
-		}
-		if len(elements) == 0 {
-			return nil
-		}
-		body = elements[0]
-	}
 	found := paymentsvc.ErrorFields(f.Code, f.Message)(httpStatus, body)
 	if found != nil && f.Success != "" && found.Code == f.Success {
 		return nil
@@ -57,30 +46,27 @@ func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
 	return found
 }
 
-// valueAt returns a text or number of a body, "" for an empty or missing one. A name before "[]." leads to a list.
+// valueAt returns a text or number of a body, "" for an empty or missing one.
 func valueAt(body []byte, name string) string {
-	f := Format{Code: name}
-	if list, code, inList := strings.Cut(name, "[]."); inList {
-		f = Format{List: list, Code: code}
-	}
-	if e := f.decode(0, body); e != nil {
+	if e := paymentsvc.ErrorFields(name, "")(0, body); e != nil {
 		return e.Code
 	}
 	return ""
 }
 
-// addFields adds the names of the texts, numbers and booleans in a JSON value. ErrorFields cannot name some others.
+// addFields adds the names of the texts, numbers and booleans in a JSON value, and in the first element of a list.
+// ErrorFields cannot name some others.
 func addFields(v any, at string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if name != "" && len(name) < 60 && !strings.ContainsAny(name, ".[]") && mask.Text(name) == name {
+			if name != "" && len(name) < 60 && !strings.Contains(name, ".") && mask.Text(name) == name {
 				addFields(member, strings.TrimPrefix(at+"."+name, "."), names)
 			}
 		}
 	case []any:
-		if len(v) > 0 && at != "" && !strings.Contains(at, "[]") {
-			addFields(v[0], at+"[]", names)
+		if len(v) > 0 && at != "" {
+			addFields(v[0], at+".0", names)
 		}
 	case string, float64, bool:
 		names[at] = true
@@ -163,7 +149,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 		e.code = e.code && x.isCode(value)
 	}
 	e.distinct = len(values)
-	possible := len(successes) > 1 && !strings.Contains(name, "[]") && successName.MatchString(name)
+	possible := len(successes) > 1 && successName.MatchString(name)
 	return e, e.covered > 0 && (e.success == "" || possible)
 }
 
@@ -174,7 +160,7 @@ func chooseFormat(successes, failures []*Exchange) (f Format) {
 		last := name[strings.LastIndexByte(name, '.')+1:]
 		e, ok := evidenceOf(name, successes, failures)
 		switch {
-		case !ok || strings.HasSuffix(name, "[]") || traceName.MatchString(last):
+		case !ok || traceName.MatchString(last):
 		case messageName.MatchString(last) || e.prose:
 			messages = append(messages, name)
 		case e.code && e.stable && !slices.Contains(documented(), name):
@@ -185,15 +171,12 @@ func chooseFormat(successes, failures []*Exchange) (f Format) {
 		}
 	}
 	best = 0
-	for _, name := range messages { // a message of a list belongs to the code of the same list
+	for _, name := range messages {
 		beside := strings.HasPrefix(name, f.Code[:strings.LastIndexByte(f.Code, '.')+1])
 		score := 1 + yes(beside)<<2 | yes(messageName.MatchString(name))<<1
-		if (beside || !strings.Contains(name+f.Code, "[]")) && score > best {
+		if score > best {
 			best, f.Message = score, name
 		}
-	}
-	if list, code, inList := strings.Cut(f.Code, "[]."); inList {
-		f.List, f.Code, f.Message = list, code, strings.TrimPrefix(f.Message, list+"[].")
 	}
 	return f
 }
@@ -224,17 +207,6 @@ func isNotFound(e *paymentsvc.Error) bool {
 }
 `
 
-const listSource = `
-func decodeError(httpStatus int, body []byte) *paymentsvc.ServiceError {
-	list := paymentsvc.ErrorFields(%q, "")(httpStatus, body)
-	var elements []json.RawMessage
-	if list == nil || json.Unmarshal([]byte(list.Code), &elements) != nil || len(elements) == 0 {
-		return nil
-	}
-	return %s(httpStatus, elements[0])
-}
-`
-
 const successSource = `
 func decodeError(httpStatus int, body []byte) *paymentsvc.ServiceError {
 	found := %s(httpStatus, body)
@@ -252,23 +224,16 @@ func (d *Findings) code() {
 	}
 	f := d.Format
 	decoder, imports, functions := fmt.Sprintf("paymentsvc.ErrorFields(%q, %q)", f.Code, f.Message), "", ""
-	mock := map[string]string{"error_fields": f.Code + "," + f.Message}
-	switch {
-	case f.List != "":
-		functions, imports = fmt.Sprintf(listSource, f.List, decoder), "\t\"encoding/json\"\n"
-		decoder, mock["error_format"] = "decodeError", "list"
-	case f.Success != "":
+	if f.Success != "" {
 		decoder, functions = "decodeError", fmt.Sprintf(successSource, decoder, f.Success)
 	}
 	if d.NotFound != "" {
 		functions += fmt.Sprintf(notFoundSource, d.NotFound)
-		imports += "\t\"errors\"\n"
-	}
-	if imports != "" {
-		imports += "\n"
+		imports = "\t\"errors\"\n\n"
 	}
 	d.Go = fmt.Sprintf(configSource, imports, decoder) + functions
-	if f.Success == "" && (f.List == "" || f.List == "errors") { // the mock server has no other format
+	if f.Success == "" { // the mock server has no code for success
+		mock := map[string]string{"error_fields": f.Code + "," + f.Message}
 		text, _ := json.Marshal(map[string]any{"mock": mock}) // texts cannot fail
 		d.Settings = string(text)
 	}

@@ -190,7 +190,8 @@ func (s *Session) call(ctx context.Context, x *Exchange) error {
 }
 
 // Run sends the probes of a plan until a sign of a lockout, which it returns as text. After the first rejected
-// timestamp of a direction, it leaves out the others. An error of ctx or of the configuration ends it too.
+// timestamp of a direction, it skips later timestamps of that direction. An error of ctx or of the configuration also
+// ends the run.
 func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
 	rejected := map[string]bool{}
 	for _, p := range plan {

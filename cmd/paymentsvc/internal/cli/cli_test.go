@@ -192,6 +192,31 @@ func TestSettingsFileErrors(t *testing.T) {
 	}
 }
 
+func TestConfigOfAnEmptyFileHasNoSettings(t *testing.T) {
+	for _, empty := range []string{os.DevNull, "empty"} {
+		p := &process{
+			files: map[string]string{SettingsFile: `{"project": 7}`, "empty": "\n"},
+			run: func(_ context.Context, c *Call) error {
+				assert.False(t, c.Set("project"))
+				return nil
+			},
+		}
+		assert.Zero(t, p.start(t.Context(), t, "try", "-config", empty), p.stderr.String())
+	}
+}
+
+func TestSecretsOfOpenFilesAreNoted(t *testing.T) {
+	const note = "other users can open the file of the secret; want mode 0600"
+	for mode, noted := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o602: true} {
+		key := filepath.Join(t.TempDir(), "key")
+		require.NoError(t, os.WriteFile(key, []byte("secret"), 0o600))
+		require.NoError(t, os.Chmod(key, mode))
+		p := &process{run: func(_ context.Context, c *Call) error { _, err := c.Secret(); return err }}
+		assert.Zero(t, p.start(t.Context(), t, "try", "-secret-file", key))
+		assert.Equal(t, noted && os.PathSeparator == '/', strings.Contains(p.stderr.String(), note), mode)
+	}
+}
+
 func TestUnknownVariablesAreNoted(t *testing.T) {
 	p := &process{
 		vars: map[string]string{"PAYMENTSVC_TOLERANC": "1m", "PAYMENTSVC_TRY_ADDR": "a:1", "PAYMENTSVC_SCHEME": "hex(body)",

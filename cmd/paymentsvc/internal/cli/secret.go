@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"os"
 	"regexp"
 	"strings"
 
@@ -32,9 +33,9 @@ func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
 }
 
 // ReadSecret reads a key from a file, or from standard input for "-". It removes a byte order mark and one line end,
-// with a note. It rejects UTF-16, a line of a settings file, quotes, and all keys that [paymentsvc.NewHMACSigner]
-// rejects. In errors its name is what. Errors do not contain the file's name, because a user may pass the key itself
-// by mistake.
+// with a note, and prints a note for a file that other users can open. It rejects UTF-16, a line of a settings file,
+// quotes, and all keys that [paymentsvc.NewHMACSigner] rejects. In errors its name is what. Errors do not contain the
+// file's name, because a user may pass the key itself by mistake.
 func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	data, err := c.ReadInput(what, path)
 	if err != nil {
@@ -54,7 +55,16 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	if err := checkKey(paymentsvc.Secret(key)); err != nil {
 		return "", Usagef("%s: %w", what, err)
 	}
+	if path != "-" && openToOthers(inDir(c.Dir, path)) {
+		c.Note("%s: other users can open the file of the secret; want mode 0600", what)
+	}
 	return paymentsvc.Secret(key), nil
+}
+
+// openToOthers reports whether other users have a permission for a regular file. Windows has no such modes.
+func openToOthers(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && os.PathSeparator == '/' && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
 }
 
 var (

@@ -27,7 +27,8 @@ type settingsFile struct {
 	values    map[string]setting // by Flag.Key
 }
 
-// readSettings reads the settings file. A missing file is an error only for -config.
+// readSettings reads the settings file. A missing file is an error only for -config. An empty file such as /dev/null
+// has no settings.
 func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	name := asked
 	if name == "" {
@@ -44,6 +45,9 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 	data, err = withoutMark(name, data)
 	if err != nil {
 		return settingsFile{}, err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return settingsFile{name: name, dir: filepath.Dir(path)}, nil
 	}
 	r := &settingsReader{name: name, data: data, known: known, values: map[string]setting{}}
 	r.dec = json.NewDecoder(bytes.NewReader(r.data))

@@ -76,8 +76,8 @@ func (s *session) hide(text string) string {
 	return mask.Text(text)
 }
 
-// pairs returns a header sorted by name, with a gateway's credentials hidden. A signature is never a card number,
-// although it may have its digits.
+// pairs returns the fields of a header, sorted by name. It hides a gateway's credentials and masks card numbers. It
+// does not mask signatures and timestamps, because their digits may look like a card number.
 func (e *epoch) pairs(h http.Header) [][2]string {
 	list := [][2]string{}
 	for _, name := range slices.Sorted(maps.Keys(h)) {
@@ -97,7 +97,7 @@ func (e *epoch) pairs(h http.Header) [][2]string {
 
 const hidden = `"***"`
 
-// shown returns the fields of the document without card data and destinations.
+// shown returns the names of the document's fields that never contain card data or a destination.
 func shown() []string {
 	return []string{
 		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
@@ -105,8 +105,8 @@ func shown() []string {
 	}
 }
 
-// masked hides all values except simple values of shown fields and errors. In those it hides card numbers. It hides
-// the whole body if the body is not one JSON object.
+// masked hides each value of a body except the scalar values of shown fields and of fields whose name begins with
+// "error". It masks card numbers in the result. It hides the whole body if the body is not one JSON object.
 func masked(body []byte) []byte {
 	if len(body) == 0 {
 		return body
@@ -150,7 +150,7 @@ func limitOf(r *http.Request) (int, error) {
 	return limit, nil
 }
 
-// cut returns the first entries, and the number of the last of them if the list has more.
+// cut returns the first limit entries of a list, and the number of the last returned entry, or 0 if no entries remain.
 func cut[T any](list []T, limit int, number func(T) int) (first []T, next int) {
 	if len(list) <= limit {
 		return append([]T{}, list...), 0

@@ -199,7 +199,7 @@ type session struct {
 	chosen map[string]string // Options.Chosen, with the settings of the control API
 }
 
-// epoch is a session between two resets. Requests of an earlier epoch cannot change a later one.
+// epoch is a session between two resets. Requests of an earlier epoch cannot change a later epoch.
 type epoch struct {
 	*session
 	number  int
@@ -265,8 +265,8 @@ func (s *session) current() *epoch {
 	return s.epoch
 }
 
-// reset replaces the epoch by an empty one. It returns the new epoch's number and the number of messages that it cut
-// off. After an error the session is closed.
+// reset replaces the epoch with an empty epoch. It returns the new epoch's number and the number of messages that the
+// reset interrupted. After an error the session is closed.
 func (s *session) reset() (number, cutOff int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -211,7 +211,7 @@ type resendIn struct {
 	To   string `json:"to"`
 }
 
-// postResend sends a message of the journal again, with a new timestamp and signature or with the original ones.
+// postResend sends a message of the journal again, with a new or the original timestamp and signature.
 func postResend(c *call, in resendIn) (int, any, error) {
 	m, err := c.message()
 	if err != nil {

@@ -292,8 +292,8 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	return answer, nil
 }
 
-// deliverAll sends these notifications of the outbox. Afterwards this call or another has sent each notification, or it
-// is in the outbox for a retry. before is the number of the deliveries before the notifications.
+// deliverAll sends these notifications of the outbox. When it returns, each notification is sent, by this call or by a
+// concurrent call, or waits in the outbox for a retry. before is the number of deliveries before the notifications.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	_, messages = e.deliver(ctx)
 	if to, _ := e.settings(); to.none() {

@@ -106,8 +106,8 @@ func patchSettings(c *call, in settingsIn) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. The main session's settings replace omitted ones, and the mock server chooses an omitted
-// name.
+// sessionIn is a new session. An omitted setting has the value of the main session. For an omitted name, the mock
+// server chooses a name.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`
@@ -119,7 +119,7 @@ type sessionIn struct {
 	Script    []string    `json:"script"`
 }
 
-// maxProjects limits the projects of a session, because each needs memory for each other.
+// maxProjects limits the projects of a session, because the memory grows with the square of their number.
 const maxProjects = 100
 
 type projectIn struct {

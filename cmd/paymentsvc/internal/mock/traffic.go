@@ -188,8 +188,8 @@ func (e *epoch) post(
 	return d
 }
 
-// withoutAddress returns the reason of an error without addresses. The receiver's may contain a token, and the local
-// one changes with each message.
+// withoutAddress returns the reason of an error without addresses. The receiver's address may contain a token, and the
+// local address changes with each message.
 func withoutAddress(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -200,11 +200,10 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields, and "list" puts
-// them into the first element of the list "errors". "shared" adds both fields as null to successes and uses HTTP 200
-// for errors. "status" replies with the HTTP status only. "html" is "fields", but a gateway's page for a wrong
-// signature.
-func ErrorFormats() []string { return []string{"fields", "list", "shared", "status", "html"} }
+// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" adds
+// both fields as null to successes and uses HTTP 200 for errors. "status" replies with the HTTP status only. "html" is
+// "fields", but a gateway's page for a wrong signature.
+func ErrorFormats() []string { return []string{"fields", "shared", "status", "html"} }
 
 // format is Config.Format of the fake.
 func (opt *Options) format(failed bool, status int, header http.Header, body []byte) (int, []byte) {
@@ -219,8 +218,6 @@ func (opt *Options) format(failed bool, status int, header http.Header, body []b
 			fields[top] = nil
 		}
 		body, _ = json.Marshal(fields)
-	case opt.ErrorFormat == "list" && failed:
-		body = []byte(`{"errors":[` + string(body) + `]}`)
 	case opt.ErrorFormat == "status" && failed:
 		header.Del("Content-Type")
 		return status, nil

@@ -7,10 +7,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// waiter waits for changes of the messages and orders with the identifiers of a filter.
+// waiter waits for a change of a message or order that matches the identifiers of a filter.
 type waiter struct {
 	about *filter
-	wake  chan struct{} // has room for one call
+	wake  chan struct{} // buffers one wake-up
 }
 
 // waiters are the waiters of a journal.
@@ -47,8 +47,8 @@ func (j *journal) wakeAll() {
 	}
 }
 
-// waitFor waits until met returns true, limit has passed, the journal is closed or ctx ends. It returns the last result
-// of met. It calls met again after changes that concern the filter.
+// waitFor calls met first, and then after changes that concern the filter, until met returns true, limit has passed,
+// the journal is closed or ctx ends. It returns the last result of met.
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
@@ -70,7 +70,7 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			return met() // a busy machine oversleeps
+			return met() // a change may have come while the machine was busy
 		case <-j.done:
 			return false
 		}
@@ -84,8 +84,9 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 	}
 }
 
-// pause returns the time until the next check of a claim that took cost. Together the checks take a twentieth of the
-// time. Between two checks there is also time for the scheduler.
+// pause returns the time until the next check, after a check that took cost. All checks of the journal together take at
+// most a twentieth of the time, unless a check takes longer than 50 ms. The minimum of 1 ms leaves time for other
+// goroutines.
 func (j *journal) pause(cost time.Duration) time.Duration {
 	const shortest, longest = time.Millisecond, time.Second
 	j.mu.Lock()

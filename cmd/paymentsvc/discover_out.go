@@ -1,0 +1,208 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+)
+
+// The files of -out, for the command and for a program.
+const textFile, goFile = "scheme.txt", "scheme.go.txt"
+
+// The kinds of messages in results, and in the clause "seen in".
+const requests, notifications, bothKinds = "requests", "notifications", "requests and notifications"
+
+// readOut reads the scheme of an earlier search in the directory of -out. It rejects files that this command did not
+// write.
+func (d *discovery) readOut() error {
+	if !d.Set("out") || d.Bool("replace") {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(d.Text("out"), textFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d.Fail("out", "%s cannot be read", textFile)
+	}
+	d.earlier = strings.TrimSpace(string(text))
+	if d.earlier != "" {
+		if _, _, err := canonical.ParseSchemeWith(d.earlier, d.options.Secret); err != nil {
+			return d.Fail("out", "the %s there has no scheme for this key; -replace overwrites it", textFile)
+		}
+	}
+	code, err := os.ReadFile(filepath.Join(d.Text("out"), goFile))
+	if err == nil && (d.earlier == "" || string(code) != goCode(d.earlier)) {
+		return d.Fail("out", "the %s there is not the code of %s; -replace overwrites it", goFile, textFile)
+	}
+	return nil
+}
+
+// next writes the files of -out, and prints the next steps.
+func (d *discovery) next(results []found) error {
+	if d.Bool("demo") {
+		return nil
+	}
+	text := textOf(results)
+	if d.earlier != "" {
+		var agrees bool
+		if text, agrees = d.completed(results); !agrees {
+			return d.Fail("out", "the scheme in %s does not fit the messages; -replace overwrites it", textFile)
+		}
+	}
+	if text == "" {
+		d.Note("no single text can hold the schemes of requests and notifications, so no file is written: keep both")
+		if d.Set("out") {
+			return cli.No()
+		}
+		return nil
+	}
+	if strings.HasPrefix(text, "request ") {
+		d.Print("scheme", cli.Fields{"text": text}, "both   "+text)
+	}
+	if _, kind := cutSeen(text); kind != "" {
+		other := map[string]string{requests: "a notification", notifications: "an accepted request"}[kind]
+		d.Note("the scheme is seen in %s only: a search of %s with the same -out confirms or completes it", kind, other)
+	}
+	key, value := "scheme", text
+	if d.Set("out") {
+		names, err := d.write(text)
+		if err != nil {
+			return err
+		}
+		key, value = "scheme_file", filepath.ToSlash(names[0])
+	}
+	setting, _ := json.Marshal(value)
+	d.printNext(fmt.Sprintf(`{"%s": %s}`, key, setting), results[len(results)-1].samples[0])
+	return nil
+}
+
+// write writes the files of -out, and returns their names.
+func (d *discovery) write(text string) (names []string, err error) {
+	for _, file := range []struct{ name, content string }{{textFile, text + "\n"}, {goFile, goCode(text)}} {
+		if err := capture.ReplaceFile(d.Text("out"), file.name, []byte(file.content)); err != nil {
+			return nil, fmt.Errorf("-out: %w", err)
+		}
+		names = append(names, filepath.Join(d.Value("out").Texts[0], file.name))
+	}
+	d.Print("wrote", cli.Fields{"files": names}, "wrote  "+strings.Join(names, ", "))
+	return names, nil
+}
+
+func (d *discovery) printNext(settings string, s sample) {
+	file := s.file
+	if file == "" {
+		file = "FILE"
+	}
+	verify := "paymentsvc verify " + file + " -tolerance any"
+	if s.signature != "signature" {
+		verify += " -signature-header " + capture.ShellWord(s.signature)
+	}
+	if s.timestamp != "timestamp" {
+		verify += " -timestamp-header " + capture.ShellWord(s.timestamp)
+	}
+	d.Print("next", cli.Fields{"settings": settings, "command": verify},
+		"next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
+}
+
+// textOf returns the scheme of results, or "" if no single text can hold it.
+func textOf(results []found) string {
+	text := results[0].result.Matches[0].Text
+	switch about := results[0].about; {
+	case len(results) == 2:
+		return pair(text, results[1].result.Matches[0].Text)
+	case about != bothKinds:
+		text += ", seen in " + about
+	}
+	return text
+}
+
+// completed returns the scheme of an earlier search together with the results. A scheme seen in one kind of messages is
+// confirmed for the other kind, or completed by its scheme. completed returns false if the earlier scheme is wrong.
+func (d *discovery) completed(results []found) (text string, agrees bool) {
+	fits := true
+	for _, f := range results {
+		for _, s := range f.samples {
+			fits = fits && (d.explains(d.earlier, "", s) || d.explains(d.earlier, decompressed, s))
+		}
+	}
+	scheme, before := cutSeen(d.earlier)
+	other, now := cutSeen(textOf(results))
+	switch {
+	case fits && before != now:
+		return scheme, true
+	case fits:
+		return d.earlier, true
+	case before == requests && now == notifications:
+		return pair(scheme, other), true
+	case before == notifications && now == requests:
+		return pair(other, scheme), true
+	}
+	return "", false
+}
+
+// pair returns the common text of the schemes of requests and notifications, or "" if their encodings or keys differ.
+func pair(request, notification string) string {
+	scheme, clauses := cutClauses(request)
+	other, otherClauses := cutClauses(notification)
+	text := fmt.Sprintf("request %s, notification %s%s", scheme, other, clauses)
+	if _, err := canonical.GoCode(text); err != nil || clauses != otherClauses {
+		return ""
+	}
+	return text
+}
+
+// cutClauses removes the clauses after a scheme's last bracket. The clauses have no quotes.
+func cutClauses(text string) (scheme, clauses string) {
+	end := strings.LastIndexByte(text, ')') + 1
+	return text[:end], text[end:]
+}
+
+// cutSeen removes the clause "seen in", and returns the kind of messages in it, or "".
+func cutSeen(text string) (scheme, kind string) {
+	scheme, clauses := cutClauses(text)
+	if !strings.Contains(clauses, "seen") {
+		return text, ""
+	}
+	for clause := range strings.SplitSeq(clauses, ",") {
+		words := strings.Fields(clause)
+		switch {
+		case len(words) == 3 && words[0] == "seen":
+			kind = words[2]
+		case len(words) > 0:
+			scheme += ", " + strings.Join(words, " ")
+		}
+	}
+	return scheme, kind
+}
+
+// goCode returns a scheme as Go code.
+func goCode(text string) string {
+	parts, err := canonical.GoCode(text)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("import (\n")
+	for i, path := range parts.Imports {
+		if i > 0 && strings.Contains(path, ".") && !strings.Contains(parts.Imports[i-1], ".") {
+			b.WriteString("\n") // the standard library is a separate group
+		}
+		fmt.Fprintf(&b, "\t%q\n", path)
+	}
+	b.WriteString(")\n\n")
+	if parts.Key != "secret" {
+		fmt.Fprintf(&b, "key, err := %s // sign with key, not with secret\n", parts.Key)
+	}
+	if _, kind := cutSeen(text); kind != "" {
+		fmt.Fprintf(&b, "// scheme was seen in %s only.\n", kind)
+	}
+	fmt.Fprintf(&b, "scheme := paymentsvc.Scheme{\n\tCanonical: %s,\n\tEncoding:  %s,\n}\n",
+		parts.Canonical, parts.Encoding)
+	return b.String()
+}
