@@ -3,8 +3,8 @@
 // script, and loads its files only from its own address. It shows only the end of a card number in a text, except in a
 // user_data or order_id.
 //
-// The page has no password. Serve it on a separate address behind your login, and set Config.Login. Without it, operators
-// can look, but not decide.
+// The page has no password. Serve it on a separate address behind your login, and set Config.Login. Without Login,
+// operators can look, but not decide.
 package ops
 
 import (

@@ -63,9 +63,8 @@ type Result struct {
 	// New is the number of payouts stored. Known is the number of payouts already in the database, with the same amount
 	// and destination.
 	New, Known int64
-	// Elsewhere is the number of Known payouts that another file or your program has stored, or that [durable.Store.Prune]
-	// has deleted. This file pays none of them. If they are not those of a corrected file, a reference names a person
-	// instead of a payment.
+	// Elsewhere is the number of Known payouts stored with another file or by your program, or pruned. They are not paid
+	// again. Unless this file corrects another file, its sender has perhaps used old references for new payments.
 	Elsewhere int64
 	// NewTotal is the sum of the New payouts.
 	NewTotal paymentsvc.Amount
@@ -86,9 +85,9 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // with the first reading before it stores them.
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
-// the missing payouts and does not change stored payouts. With other columns for the references, the same file would be
-// paid again, so Import then returns an error wrapping [durable.ErrInvalid]. After a lost connection, Import repeats the transaction for
-// c.Wait. If the lost transaction had committed, its payouts count as Known.
+// the missing payouts and does not change stored payouts. With another column of references, the same file would be paid
+// again, so Import then returns an error wrapping [durable.ErrInvalid]. After a lost connection, Import repeats the
+// transaction for c.Wait. If the lost transaction had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.

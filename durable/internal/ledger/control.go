@@ -48,7 +48,8 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 		&endless, &s.PausedAt, &s.Until, &s.Reason, &s.By, &s.Hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code,
 		&s.Run, &s.Now, &s.Starting,
 	}, `SELECT paused, pause_until * paused,
-		CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END, pause_reason, paused_by, hold, hold_reason, held_by, generation, run_code, run_length, {now},
+		CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
+		pause_reason, paused_by, hold, hold_reason, held_by, generation, run_code, run_length, {now},
 		(SELECT COUNT(*) FROM durable_claims) FROM durable_control`)
 	s.Paused = endless || s.Until > 0
 	if endless {

@@ -134,7 +134,8 @@ func (f Filter) selects(r *row.Row, now int64) bool {
 	}
 }
 
-// Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from l.DB. overdue is that of [Filter].
+// Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from l.DB. overdue
+// is that of [Filter].
 func (l *Ledger) Find(
 	ctx context.Context, overdue time.Duration, orderID string, userData ...string,
 ) ([]*row.Row, int64, error) {
@@ -240,7 +241,8 @@ func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64, l
 		c.Overdue.add(late*n, oldest, noLimit)
 		c.Held.add(held*n, oldest, noLimit)
 		return nil
-	}, strings.Replace(listBatchCounts, `{reviewed within}`, reviewedWithin, 1), batch, overdue, cmp.Or(int64(limit), noLimit))
+	}, strings.Replace(listBatchCounts, `{reviewed within}`, reviewedWithin, 1),
+		batch, overdue, cmp.Or(int64(limit), noLimit))
 	if err != nil {
 		return c, err
 	}
