@@ -400,10 +400,9 @@ func TestOverdueRowIsMarkedAsStillPending(t *testing.T) {
 	o := newOfficeWith(t, ops.Config{Login: ada}, durable.Config{PendingReview: 48 * time.Hour})
 	queued := o.queue("march", "1.00", "1.00")
 	assert.NotContains(t, o.page("/row/"+queued[0].UserData), `id="choice-seen"`, "it is too young")
-	for _, table := range []string{"rows", "orders"} {
-		_, err := o.db.ExecContext(t.Context(), `UPDATE durable_`+table+` SET created_at = created_at - 3 * 86400000`)
-		require.NoError(t, err)
-	}
+	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET created_at = created_at - 3 * 86400000;
+		UPDATE durable_orders SET created_at = created_at - 3 * 86400000`)
+	require.NoError(t, err)
 	row := "/row/" + queued[0].UserData
 	o.confirm(row, url.Values{"decision": {"seen"}}, o.page(row), `id="choice-seen"`)
 	assert.NotContains(t, o.page(row), "Needs review")

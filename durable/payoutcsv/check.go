@@ -196,8 +196,8 @@ func exact(amount paymentsvc.Amount) *big.Rat {
 	return r
 }
 
-// duplicates has the first row of every reference, by 96 bits of the SHA-256 of the reference in lower case. A false match
-// is practically impossible. A second spelling of a reference has an entry by its own hash.
+// duplicates has the first row of every reference, by 96 bits of the SHA-256 of the reference in lower case. A false
+// match is practically impossible. A second spelling of a reference has an entry by its own hash.
 type duplicates map[[12]byte]first
 
 // first has the line of a reference's first row, a hash of its amount and destination, 0 for a rejected row, and a hash

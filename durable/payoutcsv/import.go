@@ -85,9 +85,9 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // with the first reading before it stores them.
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
-// the missing payouts and does not change stored payouts. With another column of references, the same file would be paid
-// again, so Import then returns an error wrapping [durable.ErrInvalid]. After a lost connection, Import repeats the
-// transaction for c.Wait. If the lost transaction had committed, its payouts count as Known.
+// the missing payouts and does not change stored payouts. With another column of references, the same file would be
+// paid again, so Import then returns an error wrapping [durable.ErrInvalid]. After a lost connection, Import repeats
+// the transaction for c.Wait. If the lost transaction had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.

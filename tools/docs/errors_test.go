@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -73,12 +74,13 @@ func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 func durableSource(t *testing.T) string {
 	t.Helper()
 	var source strings.Builder
-	require.NoError(t, filepath.WalkDir(filepath.Join(root, "durable"), func(path string, d os.DirEntry, err error) error {
+	files := os.DirFS(filepath.Join(root, "durable"))
+	require.NoError(t, fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
 			!strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".html") {
 			return err
 		}
-		content, err := os.ReadFile(path)
+		content, err := fs.ReadFile(files, path)
 		source.Write(content)
 		return err
 	}))
