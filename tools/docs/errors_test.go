@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -48,7 +49,11 @@ func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
 	require.NoError(t, err)
-	quoted := textsOfTables(string(page))
+	ofSDK, ofDurable, _ := strings.Cut(string(page), "\n## Package durable\n")
+	for _, text := range textsOfTables(ofDurable) {
+		assert.Contains(t, durableSource(t), text, "no text of durable")
+	}
+	quoted := textsOfTables(ofSDK)
 	require.Greater(t, len(quoted), 40)
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
@@ -63,6 +68,23 @@ func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	for _, text := range texts {
 		assert.Contains(t, quoted, text, "on no page")
 	}
+}
+
+// durableSource returns the code and the page of package durable, because this module does not import it.
+func durableSource(t *testing.T) string {
+	t.Helper()
+	var source strings.Builder
+	files := os.DirFS(filepath.Join(root, "durable"))
+	require.NoError(t, fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+			!strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".html") {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		source.Write(content)
+		return err
+	}))
+	return source.String()
 }
 
 // textsOfTables returns the error texts in the tables of docs/troubleshooting.md. Each code span in the first column is
