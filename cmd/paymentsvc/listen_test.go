@@ -206,7 +206,7 @@ func TestListenSavesWhatWasAnnounced(t *testing.T) {
 	require.NoError(t, conn.Close())
 	assert.Equal(t, cli.ExitNo, wait())
 	assert.Equal(t, cli.ExitUsage, d.run("verify", "s/0001.http"))
-	assert.Contains(t, d.stderr.String(), "Content-Length is 9, and the file has 2 bytes of body")
+	assert.Contains(t, d.stderr.String(), "Content-Length is 9, but the body in the file has 2 bytes")
 }
 
 func TestForwardRecordsWhatAClientDidNotTake(t *testing.T) {
