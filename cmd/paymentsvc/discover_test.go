@@ -153,7 +153,7 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 	require.Contains(t, out, `canonical.Literal("key-7")`)
 	code, out, errs = c.discover("cut")
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "warn   the text can be cut in two ways: ")
+	require.Contains(t, out, "warn   the canonical string is ambiguous: ")
 
 	scheme, key, err := canonical.ParseSchemeWith(`hex(body), key hex`, "00112233445566778899aabbccddeeff")
 	require.NoError(t, err)
