@@ -86,7 +86,7 @@ type Error struct {
 	Err error
 
 	signedAt, answeredAt time.Time     // local times of the last attempt
-	clockShift           time.Duration // of its timestamp header
+	clockShift           time.Duration // the last timestamp header minus the local time
 }
 
 // Error returns one line with the endpoint, whether money may have moved, and the reason.
@@ -122,7 +122,7 @@ func (e *Error) Error() string {
 func (e *Error) clocks() string {
 	var text string
 	switch {
-	case e.clockShift > 0: // another clock than the local one, see HMACConfig.Now
+	case e.clockShift > 0: // the signer uses another clock, see HMACConfig.Now
 		text = "; the signer's clock is " + e.clockShift.String() + " ahead of the local clock"
 	case e.clockShift < 0:
 		text = "; the signer's clock is " + (-e.clockShift).String() + " behind the local clock"

@@ -78,7 +78,7 @@ type Result struct {
 	Repeated bool
 	// SignedAt is the time before the signature.
 	SignedAt time.Time
-	// ClockShift is how far the timestamp header is ahead of the local clock, or 0 for at most two seconds.
+	// ClockShift is the timestamp header minus the local time, or 0 for a difference of at most two seconds.
 	ClockShift time.Duration
 	// Status, Header and At (the time of the header) describe the response. Status is 0 without a response.
 	Status int
@@ -162,7 +162,7 @@ func (c *Client) request(ctx context.Context, r *Request, b *body, foreign bool)
 	return req, cleanHeader(req.Header)
 }
 
-// clockShift returns Result.ClockShift for a request signed between two times.
+// clockShift returns Result.ClockShift for a request signed between began and ended.
 func clockShift(h http.Header, began, ended time.Time) time.Duration {
 	const tolerated = 2 * time.Second // the header has whole seconds
 	seconds, err := strconv.ParseInt(h.Get("Timestamp"), 10, 64)
