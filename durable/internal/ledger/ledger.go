@@ -171,7 +171,7 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after Commit
 	if l.Dialect == SQLite {
-		// The first statement writes, so the transaction has SQLite's one lock from its start.
+		// A first statement that writes gives the transaction SQLite's only lock from its start.
 		if _, err := tx.ExecContext(ctx, `UPDATE durable_mark SET mark = mark + 1`); err != nil {
 			return err
 		}
