@@ -78,8 +78,8 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 }
 
 func TestErrorOfARejectedSignatureNamesTheSignersClock(t *testing.T) {
-	const clean = "unauthorized: without Config.DecodeError this may be a proxy's response; the timestamp was %s old when the " +
-		"response arrived"
+	const clean = "unauthorized: without Config.DecodeError this may be a proxy's response; " +
+		"the timestamp was %s old when the response arrived"
 	for _, test := range []struct {
 		shift, waits time.Duration // of the signer's clock; a remote signer waits before it signs
 		want         string
