@@ -654,7 +654,7 @@ func (l seenListener) Accept() (net.Conn, error) {
 
 var cancels = flag.Int64("cancels", 2_000, "random cancellations over each protocol, at least")
 
-func TestNotSentIsNeverSaidOfARequestThatArrived(t *testing.T) {
+func TestNotSentIsNeverReportedForArrivedRequests(t *testing.T) {
 	const callers = 16
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "h2c"} {
 		t.Run(protocol, func(t *testing.T) {
