@@ -295,8 +295,7 @@ func With(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.Canonica
 	return with("With", name, value, part, func(dst, text []byte) []byte { return jsonWriter{}.text(dst, text) })
 }
 
-// WithNumber returns a part like [With] that adds value as JSON, such as a number. The part returns an error if value
-// is not valid JSON.
+// WithNumber returns a part like [With] that adds value as JSON, such as a number. The part rejects invalid JSON.
 func WithNumber(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return with("WithNumber", name, value, part, func(dst, text []byte) []byte { return append(dst, text...) })
 }
