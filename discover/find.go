@@ -54,8 +54,8 @@ type Options struct {
 // neither the secret nor a body. A match can be unsafe: see [Match.Warnings].
 //
 // Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, parts of a body
-// that is not JSON, more than eight single fields in an order other than the body's, or long compositions with different
-// separators.
+// that is not JSON, more than eight single fields in an order other than the body's, or long compositions with
+// different separators.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
 	if ctx == nil {
