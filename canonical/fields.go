@@ -67,7 +67,7 @@ type FieldList struct {
 	Equals string
 	// Between is the separator of fields. It is required without Names, unless Unseparated is set.
 	Between string
-	// Unseparated accepts an empty Between without Names, for a service that signs values without separators. The
+	// Unseparated accepts an empty Between without Names. Use it if the service signs values without separators. The
 	// canonical string is then ambiguous; see SECURITY.md.
 	Unseparated bool
 	// Nested is the treatment of objects and arrays.
