@@ -129,7 +129,7 @@ func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message
 	return buffer.Own(dst, made), nil
 }
 
-// ByKind returns a part that applies request to requests and notification to notifications, for a service that signs
+// ByKind returns a part that applies request to requests and notification to notifications. Use it if the service signs
 // the two kinds differently.
 func ByKind(request, notification paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -183,8 +183,8 @@ func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, sentPath(m.URL)...), nil
 }
 
-// PathBelow returns a part that appends [Path] without prefix, for a service that signs the path below its base
-// address, such as "/init_payment/card". PathBelow("/") omits the first slash. The part returns an error if the path
+// PathBelow returns a part that appends [Path] without prefix, such as "/init_payment/card". Use it if the service
+// signs the path below its base address. PathBelow("/") omits the first slash. The part returns an error if the path
 // does not start with prefix.
 func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {

@@ -67,7 +67,7 @@ type FieldList struct {
 	Equals string
 	// Between is the separator of fields. It is required without Names, unless Unseparated is set.
 	Between string
-	// Unseparated accepts an empty Between without Names, for a service that signs values without separators. The
+	// Unseparated accepts an empty Between without Names. Use it if the service signs values without separators. The
 	// canonical string is then ambiguous; see SECURITY.md.
 	Unseparated bool
 	// Nested is the treatment of objects and arrays.
@@ -295,8 +295,7 @@ func With(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.Canonica
 	return with("With", name, value, part, func(dst, text []byte) []byte { return jsonWriter{}.text(dst, text) })
 }
 
-// WithNumber returns a part like [With] that adds value as JSON, such as a number. The part returns an error if value
-// is not valid JSON.
+// WithNumber returns a part like [With] that adds value as JSON, such as a number. The part rejects invalid JSON.
 func WithNumber(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return with("WithNumber", name, value, part, func(dst, text []byte) []byte { return append(dst, text...) })
 }

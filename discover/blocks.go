@@ -132,7 +132,7 @@ func (c *catalogue) addHeaderBlocks() {
 				continue
 			}
 			forms := lineForms
-			if len(lines) != len(set) && chosen != 1<<len(others)-1 { // neither no other header nor all
+			if len(lines) != len(set) && chosen != 1<<len(others)-1 { // some of the others
 				forms = lineForms[:3]
 			}
 			for _, form := range forms {

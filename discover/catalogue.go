@@ -70,13 +70,13 @@ type piece struct {
 	names        []string // name of a header, or path of a field
 	cost         int      // higher for less simple pieces
 	text, desc   string
-	hasTimestamp bool     // contains the timestamp, although its kind is another one
+	hasTimestamp bool     // contains the timestamp, but has another kind
 	needs        []string // properties of a sample that distinguishes the piece from a simpler piece
 	part         paymentsvc.CanonicalFunc
 	shape        shape
 	list         *canonical.FieldList // options of a list of all fields
 	json         *canonical.JSONForm  // options of JSON
-	around       frame                // of the list or the JSON
+	around       frame                // frame of the list or the JSON
 	members      []*piece             // members of a sequence
 	gaps         []string             // separators between the members
 	texts        []string             // by sample
@@ -97,7 +97,7 @@ type catalogue struct {
 	objects []string   // fields with an object
 	paths   [][]string // fields with a scalar value, the shortest paths first
 	pieces  []*piece
-	byText  map[string]*piece // labelled pieces
+	byText  map[string]*piece // labelled pieces by their text form
 	groups  map[string]int    // header, field and word groups by name
 	next    int               // number of the next group
 	spent   int               // bytes of bodies read by this family of pieces

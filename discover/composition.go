@@ -118,7 +118,7 @@ func schemeText(encoding, inner string, form canonical.SecretForm, ofBody bool) 
 	return text
 }
 
-// id identifies a composition.
+// id returns the text form of the composition, in hexadecimal and without a form of the secret.
 func (c *composition) id() string { return c.scheme("hex", canonical.SecretText) }
 
 // expr returns the Go expression of the canonical string.

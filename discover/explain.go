@@ -30,7 +30,7 @@ func (f *finder) explain(h *hit, result *Result) {
 	}
 }
 
-// unwrap removes a wrapping that changes no text of the samples, and returns this wrapping.
+// unwrap removes a wrapping that changes no text of the samples, and returns it, or nil.
 func (f *finder) unwrap(h *hit) *frame {
 	c := h.composition
 	if c.wrap == nil {
@@ -137,7 +137,7 @@ func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *co
 // maxVariants limits the compositions of matches, because a body of plain text has dozens of forms.
 const maxVariants = 10_000
 
-// variants appends the compositions in which pieces from index from on are replaced by pieces with the same texts.
+// variants appends the compositions in which other pieces with the same texts replace pieces at index from or later.
 func (f *finder) variants(list []*composition, c *composition, from int, classes map[string][]*piece) []*composition {
 	for at := from; at < len(c.pieces); at++ {
 		for _, p := range classes[c.pieces[at].id()] {
@@ -151,7 +151,7 @@ func (f *finder) variants(list []*composition, c *composition, from int, classes
 	return list
 }
 
-// id identifies the texts of a piece in all samples.
+// id returns a key of the texts of a piece in all samples.
 func (p *piece) id() string {
 	if p.key == "" {
 		all := sha256.New()
@@ -164,7 +164,7 @@ func (p *piece) id() string {
 	return p.key
 }
 
-// has reports whether another piece of the composition is in this group.
+// has reports whether a piece of the composition is in this group, except the piece at index except.
 func (c *composition) has(group, except int) bool {
 	for i, p := range c.pieces {
 		if i != except && p.group == group {

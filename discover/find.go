@@ -38,8 +38,7 @@ type Options struct {
 	Workers int
 	// MaxMatches limits [Result.Matches]; 0 means 20.
 	MaxMatches int
-	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. Find waits
-	// for each call to return.
+	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. Find waits for each call.
 	Progress func(Progress)
 }
 
@@ -55,7 +54,7 @@ type Options struct {
 // neither the secret nor a body. A match can be unsafe: see [Match.Warnings].
 //
 // Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, parts of a body
-// in another format than JSON, more than eight single fields in another order than the body, or long compositions with
+// that is not JSON, more than eight single fields in an order other than the body's, or long compositions with
 // different separators.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
@@ -100,7 +99,7 @@ type finder struct {
 	catalogue *catalogue
 	primary   int        // index of the current sample
 	order     []int      // indexes of the samples in the order of the search
-	stages    [][]*stage // by sample
+	stages    [][]*stage // stages by index of the sample
 	search    search
 	check     *checker
 	progress  chan string // receives each next family; nil without Options.Progress
@@ -155,8 +154,8 @@ func newKeys(secret paymentsvc.Secret) (keys []key) {
 	return keys
 }
 
-// find searches one sample after the other until a composition explains all samples. A wrong sample or a sample with
-// many fields therefore does not prevent a match from another sample.
+// find searches the samples one by one until a composition explains all samples, because a sample that is wrong or has
+// many fields can have no hit.
 func (f *finder) find(ctx context.Context) (result Result) {
 	for _, i := range f.order {
 		f.primary = i
@@ -182,9 +181,8 @@ func (f *finder) find(ctx context.Context) (result Result) {
 	return result
 }
 
-// cheapFirst returns the stages of a sample in the order of the search: by their number of compositions, in steps of a
-// factor of four, and within a step in the order of plans. The first step has all stages below half a million
-// compositions.
+// cheapFirst returns the stages of a sample in the order of the search: by their number of compositions in steps of a
+// factor of four, then in the order of plans. The first step ends at half a million compositions.
 func (f *finder) cheapFirst(sample int) []*stage {
 	list := slices.Clone(f.stages[sample])
 	tier := func(s *stage) int { return bits.Len64(uint64(max(s.total, 0))>>18) / 2 }

@@ -152,7 +152,7 @@ func (s *stage) tiedSeparators() map[string]bool {
 			switch {
 			case p.shelf == targets:
 				tied[p.gaps[0]] = true
-				tied["\n"] = true // of a request line
+				tied["\n"] = true // a target with a space also fits a line break
 			case s.own && p.list != nil:
 				tied[p.list.Between] = true
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// addLists adds the ways to write all fields of the body.
+// addLists adds the forms of a list of all fields of the body.
 func (c *catalogue) addLists() {
 	if len(c.names) == 0 {
 		return
@@ -84,7 +84,7 @@ func (c *catalogue) addList(l canonical.FieldList, place int) {
 	}
 }
 
-// addValues adds the ways to write the values of a list.
+// addValues adds the forms of the values of a list.
 func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 	if c.large() {
 		return

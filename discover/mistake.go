@@ -93,7 +93,7 @@ func (x *Explainer) maySearch(now time.Time) bool {
 	return true
 }
 
-// simpleEncoding is the encoding at the start of a text form.
+// simpleEncoding matches an encoding without options at the start of a text form.
 var simpleEncoding = regexp.MustCompile(`^(hex|HEX|base64[a-z-]*)\(`)
 
 // sentence describes a cause.

@@ -27,7 +27,7 @@ type explanation struct {
 	expected  []byte // the canonical string
 	written   []written
 	catalogue *catalogue
-	cost      int // of a canonical string, in hashed bytes
+	cost      int // cost of a canonical string, in hashed bytes
 	left      int // bytes left of maxBytes
 }
 
@@ -50,7 +50,7 @@ func newExplanation(x *Explainer, m *paymentsvc.Message, expected []byte, writte
 	}
 	if _, err := x.Scheme.Canonical(nil, &paymentsvc.Message{
 		Kind: m.Kind, Method: m.Method, URL: m.URL, Timestamp: m.Timestamp, Header: m.Header, Body: []byte("{"),
-	}); err != nil { // the scheme reads JSON
+	}); err != nil { // the scheme parses the body as JSON
 		e.cost += costOfJSON * len(m.Body)
 	}
 	e.keyForm = formOfKey.FindString(x.Text[strings.LastIndexByte(x.Text, ')')+1:])
@@ -171,7 +171,7 @@ func (e *explanation) searched() []candidate {
 		st.fit(p.limit)
 		s := search{workers: 1, wanted: sums}
 		if s.run(context.Background(), st); s.found != nil {
-			signed, _ := s.found.composition.text(0) // the search has read it
+			signed, _ := s.found.composition.text(0) // the search already made this text
 			return []candidate{{text: s.found.composition.id(), signed: []byte(signed)}}
 		}
 	}
@@ -295,7 +295,7 @@ func (x *Explainer) readings(signature string) (list []written) {
 			break
 		}
 	}
-	const sample = "\xfa\xff" // has letters in hexadecimal, padding in base64, and characters of one alphabet
+	const sample = "\xfa\xff" // distinguishes the case of hexadecimal, and padding and alphabet of base64
 	own := string(x.Scheme.Encoding.AppendEncode(nil, []byte(sample)))
 	slices.SortStableFunc(list, func(a, b written) int {
 		isOwn := func(w written) int {

@@ -129,7 +129,7 @@ func (e *explanation) addCompressed(add func(kind kind, words, text string)) {
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	_, _ = w.Write(e.message.Body) // to memory
+	_, _ = w.Write(e.message.Body) // writing to memory cannot fail
 	_ = w.Close()
 	add(ofBody, "body compressed with Go's gzip", packed.String())
 }
@@ -258,7 +258,7 @@ func (e *explanation) edited() (list []candidate) {
 
 func isQuoted(part string) bool { return strings.ContainsAny(part[:1], `"'`) }
 
-// schemeTokens are quoted texts, brackets, commas, white space and the rest.
+// schemeTokens are quoted texts, brackets, commas, white space and other words.
 var schemeTokens = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[(),]|\s+|[^\s(),"']+`)
 
 // parts splits the text form of the scheme. It returns "" for an encoding with options.

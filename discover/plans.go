@@ -186,7 +186,7 @@ func labelledPlans() []plan {
 			gaps: []string{"\n"}, limit: 5 * million,
 		},
 		{
-			// CyberSource signs the lines of an HTTP signature including host, headers and a digest.
+			// CyberSource signs lines of an HTTP signature for host, headers and a digest.
 			what: "lines of an HTTP signature, name: value, with headers",
 			take: isSignatureLine, min: 3, max: 6, extras: 4, gaps: []string{"\n"}, limit: 5 * million,
 		},
@@ -261,7 +261,7 @@ func wrappedPlans() (list []plan) {
 			take: isIdentified, max: 5, extras: 2, gaps: fewSeparators, ends: after, wrap: w,
 			limit: 4 * million,
 		}
-		if w.loses != "" { // the case of letters
+		if w.loses != "" { // lower and upper
 			p.take = either(upTo(common, coreKinds()...), onShelf(lists, common))
 			p.max, p.extras, p.limit = 4, 0, 1*million
 		}

@@ -45,7 +45,7 @@ type reader struct {
 	classes []*class
 	keep    func(*composition) (enough bool)
 	enough  bool
-	steps   int // number of read pieces since the last start
+	steps   int // number of read pieces since the last call of read
 	total   int // number of read pieces
 
 	edge   edge

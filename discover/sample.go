@@ -19,10 +19,9 @@ import (
 type Sample struct {
 	// Name identifies the sample in errors and hints, such as the name of a file. "" means "sample 1" and so on.
 	Name string
-	// Message is the message; its Kind distinguishes requests from notifications. If Timestamp is empty, Find
-	// reads the timestamp header.
+	// Message is the message with its Kind. An empty Timestamp means the timestamp header of the message.
 	Message paymentsvc.Message
-	// Signature is the text of the signature; "" means the signature header of the message.
+	// Signature is the text of the signature. "" means the signature header of the message.
 	Signature string
 }
 
@@ -55,13 +54,13 @@ type spelling struct {
 }
 
 func newSpelling(text, desc string) spelling {
-	scheme, _ := canonical.ParseScheme(text + "(body)") // the text is right
+	scheme, _ := canonical.ParseScheme(text + "(body)") // the text is valid
 	return spelling{text, desc, scheme.Encoding}
 }
 
 // expr returns the Go expression of the encoding.
 func (s spelling) expr() string {
-	code, _ := canonical.GoCode(s.text + "(body)") // the text is right
+	code, _ := canonical.GoCode(s.text + "(body)") // the text is valid
 	return code.Encoding
 }
 

@@ -27,7 +27,7 @@ type search struct {
 	found *hit
 }
 
-// reset prepares for the search of other sums.
+// reset prepares a search for other sums.
 func (s *search) reset(wanted []string) {
 	s.wanted, s.found = wanted, nil
 	s.stop.Store(false)
@@ -95,7 +95,7 @@ type worker struct {
 	search *search
 	stage  *stage
 	check  *checker
-	ctx    context.Context // of the run, which ends after the worker
+	ctx    context.Context // context of the run, which ends after the worker
 
 	job     *job
 	buf     []byte   // the text so far
@@ -144,8 +144,8 @@ func (w *worker) do(ctx context.Context, j *job) {
 	w.place(0, place{j.group, j.text, ""}, len(w.buf), 0)
 }
 
-// place appends a piece to the text of n bytes, tries the result, and places further pieces. state[depth] includes the
-// first done bytes. It reports whether the search continues.
+// place appends a piece to the text of n bytes, tries the result, and places further pieces. It reports whether the
+// search continues. w.states[depth] is the hash state after the first done bytes.
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
 	w.buf = append(append(w.buf[:n], p.gap...), g.texts[p.text]...)

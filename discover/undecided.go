@@ -18,7 +18,7 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 		for _, other := range f.alternatives(best, i, classes, probes) {
 			needs := "different values in the two parts"
 			if len(other.needs) > 0 {
-				needs = strings.Join(other.needs[:min(len(other.needs), 3)], ", or ") // each of them decides
+				needs = strings.Join(other.needs[:min(len(other.needs), 3)], ", or ") // each need decides
 			}
 			u.Others = append(u.Others, Alternative{other.expr(), "a sample with " + needs})
 		}

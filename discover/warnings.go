@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Warnings of parts that lose information.
+// Warnings about parts that lose information.
 const (
 	losesCase   = "the case of letters is not signed: order \"a\" can be accepted as order \"A\""
 	losesDigits = "numbers are signed as float64: the last digits of a number with more than 16 digits can be changed"
@@ -218,18 +218,18 @@ func isLetterOrDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20
 // isFormText reports whether url.QueryEscape writes c.
 func isFormText(c byte) bool { return isLetterOrDigit(c) || strings.IndexByte("-_.~+%", c) >= 0 }
 
-// isEscaped reports whether an escaped text can have c.
+// isEscaped reports whether an escaped text can contain c.
 func isEscaped(c byte) bool { return isFormText(c) || strings.IndexByte("!*'()", c) >= 0 }
 
-// isPathByte reports whether an escaped path can have c.
+// isPathByte reports whether an escaped path can contain c.
 func isPathByte(c byte) bool {
 	return isLetterOrDigit(c) || strings.IndexByte("-_.~$&+,/:;=@!'()*[]%", c) >= 0
 }
 
-// isTargetByte reports whether the target of an HTTP request, or its host, can have c.
+// isTargetByte reports whether the target of an HTTP request, or its host, can contain c.
 func isTargetByte(c byte) bool { return c > ' ' && c != 0x7f }
 
-// isHeaderByte reports whether the value of a header can have c.
+// isHeaderByte reports whether the value of a header can contain c.
 func isHeaderByte(c byte) bool { return c >= ' ' && c != 0x7f || c == '\t' }
 
 // isObjectEdge reports whether a body can begin or end with c.
