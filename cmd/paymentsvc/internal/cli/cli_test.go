@@ -134,8 +134,8 @@ func TestFlagWinsOverVariableAndVariableOverFile(t *testing.T) {
 		note              string
 	}{
 		{"flags", "try -tolerance 1m -addr flag:1", file, vars, "1m", "-tolerance", "flag:1",
-			"note   -tolerance overrides the different value of PAYMENTSVC_TOLERANCE\nnote   -addr is used, and not the " +
-				"different PAYMENTSVC_TRY_ADDR\n"},
+			"note   -tolerance overrides the different value of PAYMENTSVC_TOLERANCE\nnote   -addr overrides " +
+				"the different value of PAYMENTSVC_TRY_ADDR\n"},
 		{"the same flag", "try -tolerance 2m", file, vars, "2m", "-tolerance", "variable:2", ""},
 		{"quiet", "try -q -tolerance 1m", file, vars, "1m", "-tolerance", "variable:2", ""},
 		{"variables", "try", file, vars, "2m", "PAYMENTSVC_TOLERANCE", "variable:2", ""},
