@@ -276,7 +276,7 @@ func TestTriggerErrorNamesTheReason(t *testing.T) {
 		"trigger payment.status_changed -fault cut -to " +
 			gone.URL: {3, "refused the connection"},
 		"trigger payment.status_changed -timeout 50ms -to " +
-			hangs.URL: {cli.ExitTimeout, "-timeout: 50ms have passed"},
+			hangs.URL: {cli.ExitTimeout, "-timeout: 50ms passed"},
 		"trigger payment.status_changed -to http://a -scheme hex(field('order_id')) -fault altered": {2,
 			"the scheme does not sign the last digit"},
 	} {

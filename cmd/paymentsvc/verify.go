@@ -248,7 +248,7 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 		return
 	}
 	if !bytes.Equal(mistake.Message.Body, body) {
-		d.Message += ": the body was rewritten on its way here, or before it was signed"
+		d.Message += ": the body changed after signing, or the sender signed another form of it"
 	}
 	expected, _ := key.Scheme.Canonical(nil, message) // Explain has computed this string
 	at := paymentsvctest.NewDifference(mistake.Canonical, expected, message.Timestamp)

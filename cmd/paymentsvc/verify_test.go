@@ -27,7 +27,7 @@ func TestVerifyNamesTheReason(t *testing.T) {
 		{"ahead", signed(t, testBody, "1700001000"), "", 1, "timestamp_too_new", "wrong  timestamp too new"},
 		{"spaces", strings.Replace(good, `,"status"`, `, "status"`, 1), "", 1, "signature_mismatch",
 			"wrong  signed hex(timestamp '.' body-compact), want hex(timestamp '.' body): " +
-				"the body was rewritten on its way here, or before it was signed\n" +
+				"the body changed after signing, or the sender signed another form of it\n" +
 				"       signed    'r_id\":\"o-#\",\"status\":#,\"'\n       expected  'r_id\":\"o-#\", \"status\":#,'  first " +
 				"difference at byte 62\n"},
 		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch",

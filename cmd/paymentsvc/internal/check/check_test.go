@@ -251,7 +251,7 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, Format{}, "", "errors with only an HTTP status"},
 		{"a message that gateways use too", &service{reply: func(string, string) (int, string) {
 			return 403, `{"message":"Forbidden"}`
-		}}, Format{}, "", "no field has a code in errors only"},
+		}}, Format{}, "", "no field has a code only in errors"},
 		{"a gateway's HTML for everything", &service{reply: func(string, string) (int, string) { return 403, htmlError }},
 			Format{}, "", "errors in HTML"},
 		{"a gateway's HTML for the signature", &service{reply: func(problem, _ string) (int, string) {
@@ -288,12 +288,12 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 				return 400, `{"code":"4111111111111111"}`
 			}
 			return 400, `{"code":"5555555555554444"}`
-		}}, Format{}, "", "no field has a code in errors only"},
+		}}, Format{}, "", "no field has a code only in errors"},
 		{"5xx, which gateways send", &service{reply: func(problem, _ string) (int, string) {
 			return 500, fmt.Sprintf(`{"code":%q}`, problem)
-		}}, Format{}, "", "no field has a code in errors only"},
+		}}, Format{}, "", "no field has a code only in errors"},
 		{"a documented field of starts", &service{reply: reply(`{"status_code":%q,"message":%q}`)},
-			Format{}, "", "no field has a code in errors only"},
+			Format{}, "", "no field has a code only in errors"},
 		{"one code for everything", &service{reply: func(string, string) (int, string) { return 400, `{"code":"bad"}` }},
 			Format{}, "", "with 1 codes"},
 	} {
@@ -369,7 +369,7 @@ func TestDeriveNeedsEnoughErrors(t *testing.T) {
 	assert.Equal(t, "code", r.Format.Code)
 	few := Derive([]*Exchange{r.seen[0], r.seen[1], r.seen[2], r.seen[4]}, "")
 	assert.Equal(t, Format{}, few.Format)
-	assert.Contains(t, fmt.Sprint(few.Facts), "error format: perhaps code, but from 2 kinds of errors with 2 codes")
+	assert.Contains(t, fmt.Sprint(few.Facts), "error format: perhaps code, but only from 2 kinds of errors with 2 codes")
 	one := Derive(r.seen[:1], "")
 	assert.Contains(t, fmt.Sprint(one.Facts), "timestamps: no observation")
 }
@@ -509,9 +509,9 @@ func TestConnectionRemembersTheKindOfTheSamples(t *testing.T) {
 	rejecting := &service{before: func(int, string) (int, string) { return 401, `{"code":"signature"}` }}
 	for seenIn, want := range map[string]string{
 		"notifications": "requests may have another scheme, because this scheme was seen in notifications only; " +
-			"or the ids are wrong",
-		"requests": "the signature scheme or the key is wrong, or the ids are",
-		"":         "the signature scheme or the key is wrong, or the ids are",
+			"or an id is wrong",
+		"requests": "the signature scheme, the key or an id is wrong",
+		"":         "the signature scheme, the key or an id is wrong",
 	} {
 		rejecting.paths = nil
 		r := run(t, rejecting, "", 0)
@@ -521,7 +521,7 @@ func TestConnectionRemembersTheKindOfTheSamples(t *testing.T) {
 	}
 	r := run(t, &service{past: 300, future: 300, success: balance, reply: reply}, "", 0)
 	r.Facts = Connection(r.seen[0], "notifications")
-	assert.Contains(t, r.facts("scheme"), "now also accepted for requests")
+	assert.Contains(t, r.facts("scheme"), "also accepted for requests")
 }
 
 func TestSessionSendsNothingElse(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Connection returns the facts about the connection, the clock and the result of one correct request. seenIn is the
-// only kind of messages that the scheme was found in, "requests" or "notifications", or "".
+// Connection returns the facts about the connection, the clock and the result of one correct request. seenIn is
+// "requests" or "notifications" if the scheme was found only in messages of this kind, or "".
 func Connection(x *Exchange, seenIn string) []Fact {
 	facts := []Fact{{Name: "address", Text: x.Request.URL.Host + " at " + x.Remote, Value: x.Remote, Observations: 1}}
 	add := func(name string, value any, format string, args ...any) {
@@ -44,15 +44,15 @@ func Connection(x *Exchange, seenIn string) []Fact {
 	add("signature", true, "accepted")
 	add("ids", true, "partner and project accepted")
 	if seenIn == "notifications" {
-		add("scheme", nil, "seen in notifications only, now also accepted for requests: remove the words \"seen in\" from it")
+		add("scheme", nil, "seen in notifications only, but also accepted for requests: remove \"seen in notifications\"")
 	}
 	b := x.Balance
 	add("balance", b.PayoutBalance, "%s %s, expected %s", b.PayoutBalance, x.shown(b.Currency), b.ExpectedBalance)
 	return facts
 }
 
-// isShownCode reports whether a field of an error response is a code for output. A long value may be the signature that
-// the service expected.
+// isShownCode reports whether the output may contain a field of an error response. The field must be a code, and not
+// long, because a long value may be the signature that the service expected.
 func (x *Exchange) isShownCode(name, value string) bool {
 	isDigest := len(value) > 32 || len(value) > 16 && strings.ContainsAny(value, "0123456789")
 	return codeName.MatchString(name[strings.LastIndexByte(name, '.')+1:]) && x.isCode(value) && !isDigest
@@ -69,7 +69,7 @@ func diagnose(x *Exchange, otherKind bool) (reason, next string) {
 	case x.StatusCode == http.StatusTooManyRequests || x.StatusCode/100 == 5:
 		return "a rate limit, or an unavailable service", "wait, then run paymentsvc check again"
 	case x.StatusCode/100 == 3:
-		return "the address redirects, and the client follows no redirect", "set -base-url to the final address"
+		return "the address redirects, but the client does not follow redirects", "set -base-url to the final address"
 	case x.form() == "html":
 		return "a gateway, firewall or proxy replied, not the service",
 			"check the path in -base-url, and ask whether the service accepts your IP address"
@@ -78,14 +78,14 @@ func diagnose(x *Exchange, otherKind bool) (reason, next string) {
 	case x.StatusCode == http.StatusNotFound || x.StatusCode == http.StatusMethodNotAllowed:
 		return "the service has no get_balance at this address", "check the path in -base-url"
 	case otherKind:
-		return "requests may have another scheme, because this scheme was seen in notifications only; or the ids are wrong",
+		return "requests may have another scheme, because this scheme was seen in notifications only; or an id is wrong",
 			discover + "; also check -partner and -project"
 	case x.StatusCode == http.StatusForbidden:
 		return "the partner, the project or your IP address is not accepted, or the signature is wrong",
 			"check -partner and -project; then " + discover
 	}
-	return "the signature scheme or the key is wrong, or the ids are",
-		discover + ", and its lines open; also check -partner and -project"
+	return "the signature scheme, the key or an id is wrong",
+		discover + ", and read the lines \"open\"; also check -partner and -project"
 }
 
 // skew returns the service's Date minus the local time. A Date has whole seconds, so less than two seconds is 0.

@@ -11,18 +11,18 @@ import (
 // Findings is the evidence of a run.
 type Findings struct {
 	Requests int    `json:"requests"`
-	Stopped  string `json:"stopped"` // the sign of a lockout, "" for a complete run
+	Stopped  string `json:"stopped"` // the sign of a lockout, or "" after a complete run
 	Facts    []Fact `json:"facts"`
-	Format   Format `json:"error_format"` // zero if it is open
-	NotFound string `json:"not_found"`    // the code of an unknown payment, "" if it is open
+	Format   Format `json:"error_format"` // the zero value if unknown
+	NotFound string `json:"not_found"`    // the code for an unknown payment, or "" if not found
 	Go       string `json:"go"`
 	Settings string `json:"settings"` // the mock server's settings in JSON
 
 	used, successes, failures []*Exchange
 }
 
-// Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout only the responses up
-// to the last success count, because the lockout may have caused the later responses.
+// Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout, Derive uses only the
+// responses up to the last balance, because the lockout may have caused the later responses.
 func Derive(seen []*Exchange, stopped string) Findings {
 	d := Findings{Requests: len(seen), Stopped: stopped, used: seen}
 	for stopped != "" && len(d.used) > 0 && d.used[len(d.used)-1].Balance == nil {
@@ -58,7 +58,8 @@ func (d *Findings) open(n int, format string, args ...any) {
 	d.Facts = append(d.Facts, Fact{Name: "open", Text: fmt.Sprintf(format, args...), Observations: n, Open: true})
 }
 
-// errorFormat derives the format of errors from client errors in JSON. HTML, text and 5xx may be a gateway's.
+// errorFormat derives the error format from errors in JSON without a 5xx status, because a gateway may have sent the
+// other errors.
 func (d *Findings) errorFormat() {
 	var usable []*Exchange
 	forms := map[string]int{}
@@ -70,14 +71,14 @@ func (d *Findings) errorFormat() {
 		}
 	}
 	if n := forms["html"]; n > 0 {
-		d.open(n, "errors in HTML: a gateway's or a proxy's own, not the service's format")
+		d.open(n, "errors in HTML, probably from a gateway or a proxy")
 	}
 	if n := forms["empty"] + forms["text"]; n > 0 {
 		d.open(n, "errors with only an HTTP status or plain text, which no decoder can recognize")
 	}
 	f := chooseFormat(d.successes, usable)
 	if f.Code == "" {
-		d.open(len(usable), "error format: no field has a code in errors only; ask the service")
+		d.open(len(usable), "error format: no field has a code only in errors; ask the service")
 		return
 	}
 	n, foreign, kinds, codes := 0, 0, map[string]bool{}, map[string]bool{}
@@ -90,10 +91,11 @@ func (d *Findings) errorFormat() {
 		}
 	}
 	if foreign > 0 {
-		d.open(foreign, "JSON errors without %s, perhaps a gateway's", f.Code)
+		d.open(foreign, "JSON errors without %s, perhaps from a gateway", f.Code)
 	}
 	if n < 3 || len(kinds) < 2 || n < 2*foreign || len(codes) == 1 {
-		d.open(n, "error format: perhaps %s, but from %d kinds of errors with %d codes", f.Code, len(kinds), len(codes))
+		d.open(n, "error format: perhaps %s, but only from %d kinds of errors with %d codes",
+			f.Code, len(kinds), len(codes))
 		return
 	}
 	d.Format = f
@@ -102,10 +104,10 @@ func (d *Findings) errorFormat() {
 	if f.Success != "" {
 		d.open(len(d.successes), "the code %s means success", f.Success)
 	}
-	d.open(0, "no start was sent: compare the first rejected test payment with the error format")
+	d.open(0, "the run started no payment: compare the first rejected test payment with the error format")
 }
 
-// codeOf returns the code of an error for output, "" without a code.
+// codeOf returns the code of an error for output, or "".
 func (d *Findings) codeOf(x *Exchange) string {
 	if d.Format.Code != "" {
 		if e := d.Format.decode(x.StatusCode, x.Body); e != nil {
@@ -118,8 +120,8 @@ func (d *Findings) codeOf(x *Exchange) string {
 	return ""
 }
 
-// notFound derives the code of an unknown payment. Package durable may start a payment again after it, so each
-// observation must have the same code, and every other problem another code.
+// notFound derives the code for an unknown payment. Package durable may start a payment again after this code, so each
+// observation must have the same code, and each other problem must have another code.
 func (d *Findings) notFound() {
 	found, others, n := map[string]bool{}, map[string]bool{}, 0
 	for _, x := range d.failures {
@@ -135,7 +137,7 @@ func (d *Findings) notFound() {
 	texts := strings.Join(slices.Sorted(maps.Keys(found)), " and ")
 	switch {
 	case d.Format.Code == "":
-		d.open(n, "not found: it needs the error format")
+		d.open(n, "not found: unknown, because the error format is unknown")
 	case n < 4 || len(found) != 1 || d.NotFound == hidden:
 		d.open(n, "not found: by order_id and user_data the service replied with codes %s", texts)
 	case d.NotFound == "":
@@ -144,7 +146,7 @@ func (d *Findings) notFound() {
 		d.open(n, "not found: another problem also has the code %s", texts)
 	default:
 		d.add("not found", n, d.NotFound, "code %s, by order_id and by user_data", texts)
-		d.open(0, "how long a started payment stays unknown was not observed")
+		d.open(0, "the run did not observe how long a new payment stays unknown")
 		return
 	}
 	d.NotFound = ""
@@ -170,7 +172,7 @@ func (d *Findings) timestamps() {
 		d.open(0, "timestamps: no observation")
 		return
 	}
-	d.add("timestamps", n, limits, "accepted from %+d s to %+d s%s; the document specifies none",
+	d.add("timestamps", n, limits, "accepted from %+d s to %+d s%s; the document does not specify a limit",
 		limits["accepted_from"], limits["accepted_to"], rejected)
 }
 
@@ -201,7 +203,7 @@ func (d *Findings) others() {
 		d.add("extra field", extra[name], nil, "%s", name)
 	}
 	if !slices.ContainsFunc(d.successes, func(x *Exchange) bool { return x.Kind == KnownOrder }) {
-		d.open(0, "the fields of a status response: -order-id with a test payment shows them")
+		d.open(0, "the fields of a status response: run again with -order-id of a test payment")
 	}
 }
 
@@ -237,7 +239,7 @@ func (d *Findings) rows() (rows []Fact) {
 type Fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
-	// Value is the part for programs, nil if Text is enough.
+	// Value is the fact for programs, or nil if programs need only Text.
 	Value        any  `json:"value"`
 	Observations int  `json:"observations"`
 	Open         bool `json:"open"` // a contradiction, too few observations, or a limit of the evidence

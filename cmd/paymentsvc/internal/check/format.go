@@ -21,7 +21,7 @@ var (
 	shortCode   = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 )
 
-// documented returns the fields of all responses in the interface document, those of status calls first.
+// documented returns the response fields in the interface document, with the fields of status calls first.
 func documented() []string {
 	return []string{
 		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
@@ -29,15 +29,15 @@ func documented() []string {
 	}
 }
 
-// Format has the names of an error's code and message, for [paymentsvc.ErrorFields]. Success is the code of a success,
-// "" for an empty code.
+// Format has the field names of an error's code and message, for [paymentsvc.ErrorFields]. Success is the code of a
+// success, or "" if a success has no code.
 type Format struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Success string `json:"success_code"`
 }
 
-// decode is the decoder that the Go code of the format describes.
+// decode returns the error in a body, or nil. The generated Go code must return the same.
 func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
 	found := paymentsvc.ErrorFields(f.Code, f.Message)(httpStatus, body)
 	if found != nil && f.Success != "" && found.Code == f.Success {
@@ -46,7 +46,7 @@ func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
 	return found
 }
 
-// valueAt returns a text or number of a body, "" for an empty or missing one.
+// valueAt returns the string or number of a field in a body, or "" if the field is missing.
 func valueAt(body []byte, name string) string {
 	if e := paymentsvc.ErrorFields(name, "")(0, body); e != nil {
 		return e.Code
@@ -54,8 +54,8 @@ func valueAt(body []byte, name string) string {
 	return ""
 }
 
-// addFields adds the names of the texts, numbers and booleans in a JSON value, and in the first element of a list.
-// ErrorFields cannot name some others.
+// addFields adds the names of the strings, numbers and booleans in a JSON value, and in the first element of a list. It
+// skips names that ErrorFields does not support.
 func addFields(v any, at string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -85,7 +85,7 @@ func fieldsOf(exchanges ...*Exchange) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// form returns "html", "json", "text" or "empty".
+// form returns the form of the body: "html", "json", "text" or "empty".
 func (x *Exchange) form() string {
 	body := bytes.TrimSpace(x.Body)
 	switch {
@@ -99,10 +99,10 @@ func (x *Exchange) form() string {
 	return "text"
 }
 
-// hidden replaces a text of the service in the output.
+// hidden replaces a text of the response in the output.
 const hidden = "(hidden)"
 
-// shown returns a text of the response for output, or hidden. A service can repeat the signature or a card number.
+// shown returns a text of the response for output. It returns hidden for a text with the signature or a card number.
 func (x *Exchange) shown(text string) string {
 	signature := x.Request.Header.Get("Signature")
 	if mask.Text(text) != text || signature != "" && strings.Contains(text, signature) {
@@ -111,19 +111,19 @@ func (x *Exchange) shown(text string) string {
 	return text
 }
 
-// isCode reports whether a text of the response can be an error's code.
+// isCode reports whether a text of the response can be an error's code, and whether the output may contain it.
 func (x *Exchange) isCode(text string) bool {
 	return shortCode.MatchString(text) && x.shown(text) == text
 }
 
-// evidence describes a field of the errors.
+// evidence describes the values of a field in successes and errors.
 type evidence struct {
-	success             string // its value in all successes, "" for an empty or missing one
-	covered, distinct   int    // errors with the field, and its distinct values
-	code, prose, stable bool   // short texts; with spaces; equal for equal probes
+	success             string // the value in all successes, or ""
+	covered, distinct   int    // the number of errors with the field; the number of distinct values
+	code, prose, stable bool   // all values are short; a value has spaces; probes of one kind have one value
 }
 
-// evidenceOf reports false for a field with different values in successes, or with a value that cannot mean success.
+// evidenceOf returns the evidence for a field. It returns false if the field cannot distinguish errors from successes.
 func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bool) {
 	e = evidence{code: true, stable: true}
 	for i, x := range successes {
@@ -140,7 +140,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 		if value == "" || value == e.success {
 			continue
 		}
-		if !x.Accepted || !anyRejected { // a 2xx for an unknown order need not be an error
+		if !x.Accepted || !anyRejected { // a 2xx for an unknown order may be a success
 			e.covered++
 		}
 		e.prose = e.prose || strings.Contains(value, " ")
@@ -153,7 +153,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 	return e, e.covered > 0 && (e.success == "" || possible)
 }
 
-// chooseFormat returns the best pair of fields. Its Code is "" without a field for the code.
+// chooseFormat returns the most likely fields for the code and the message. If no field can be the code, Code is "".
 func chooseFormat(successes, failures []*Exchange) (f Format) {
 	best, messages := 0, []string{}
 	for _, name := range fieldsOf(failures...) {
@@ -234,7 +234,7 @@ func (d *Findings) code() {
 	d.Go = fmt.Sprintf(configSource, imports, decoder) + functions
 	if f.Success == "" { // the mock server has no code for success
 		mock := map[string]string{"error_fields": f.Code + "," + f.Message}
-		text, _ := json.Marshal(map[string]any{"mock": mock}) // texts cannot fail
+		text, _ := json.Marshal(map[string]any{"mock": mock}) // encoding strings never fails
 		d.Settings = string(text)
 	}
 }

@@ -1,5 +1,5 @@
-// Package check learns the parts that the interface document does not specify, from read-only requests. A [Session]
-// sends the requests. [Connection] and [Derive] turn the responses into facts, without any network.
+// Package check finds out details that the interface document does not specify, with read-only requests. A [Session]
+// sends the requests. [Connection] and [Derive] derive facts from the responses, and do not use the network.
 package check
 
 import (
@@ -37,15 +37,14 @@ const (
 	WrongKey     = "wrong signature"
 )
 
-// Probe is one read-only request. Seconds is the distance of its timestamp from the service's clock, negative for the
-// past.
+// Probe is one read-only request. Seconds is the timestamp minus the service's time, so it is negative for the past.
 type Probe struct {
 	Kind     string `json:"kind"`
 	Endpoint string `json:"endpoint"`
 	Seconds  int    `json:"timestamp_offset_seconds"`
 }
 
-// String describes the probe in a line.
+// String returns a description of the probe in one line.
 func (p Probe) String() string {
 	if p.Seconds == 0 {
 		return p.Endpoint + ", " + p.Kind
@@ -53,8 +52,8 @@ func (p Probe) String() string {
 	return fmt.Sprintf("%s, %s, %+d s", p.Endpoint, p.Kind, p.Seconds)
 }
 
-// Plan returns the fixed list of probes, with your payment if withOrder is set. Correct requests between the probes
-// detect a lockout. The wrong signature comes last because it is the likeliest reason for a lockout.
+// Plan returns the fixed list of probes, with [KnownOrder] if withOrder is true. Correct requests between the probes
+// detect a lockout. The wrong signature is the last probe, because it is the most likely reason for a lockout.
 func Plan(withOrder bool) []Probe {
 	const balance, payment = "get_balance", "status_payment"
 	plan := []Probe{
@@ -71,14 +70,14 @@ func Plan(withOrder bool) []Probe {
 type Exchange struct {
 	Probe
 	*http.Response
-	Request       *http.Request // its body is Sent
+	Request       *http.Request // with the body in Sent
 	Sent, Body    []byte
-	Remote, Proxy string // addresses; Proxy is "" for none
+	Remote, Proxy string // addresses; Proxy is "" without a proxy
 	Start, End    time.Time
 	Err           error
-	Balance       *paymentsvc.Balance // nil without a success of get_balance
-	Accepted      bool                // the client read a success
-	order         string              // identifier of the order
+	Balance       *paymentsvc.Balance // nil if get_balance failed or was not called
+	Accepted      bool                // true if the response is a success
+	order         string              // order_id or user_data
 }
 
 // Session sends probes, one after the other. All fields but OrderID are required. It is not safe for concurrent use.
@@ -87,7 +86,7 @@ type Session struct {
 	Partner, Project int64
 	Scheme           paymentsvc.Scheme
 	Secret           paymentsvc.Secret
-	OrderID          string // of [KnownOrder]
+	OrderID          string // for [KnownOrder]
 	Transport        *http.Transport
 	Now              func() time.Time
 	Wait             func(context.Context) error    // between two requests
@@ -130,14 +129,14 @@ func (s *Session) client(x *Exchange) (*paymentsvc.Client, error) {
 
 func readOnly() []string { return []string{"get_balance", "status_payment", "status_payout"} }
 
-// recorder sends the request of one exchange.
+// recorder is the transport for one exchange.
 type recorder struct {
 	*Session
 	x *Exchange
 }
 
-// RoundTrip sends a request and records the exchange. It rejects endpoints other than the three
-// read-only ones, and a request after the twentieth.
+// RoundTrip sends a request and records the exchange. It rejects endpoints that are not read-only, and requests after
+// maxRequests.
 func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if _, endpoint := path.Split(req.URL.Path); !slices.Contains(readOnly(), endpoint) {
 		return nil, errors.New("check: not a read-only endpoint")
@@ -147,7 +146,7 @@ func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("check: too many requests")
 	}
 	x := s.x
-	x.Sent, _ = io.ReadAll(req.Body) // it is in memory
+	x.Sent, _ = io.ReadAll(req.Body) // reading from memory never fails
 	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { x.Remote = c.Conn.RemoteAddr().String() }}
 	x.Request = req.Clone(httptrace.WithClientTrace(req.Context(), trace))
 	x.Request.Body = io.NopCloser(bytes.NewReader(x.Sent))
@@ -172,7 +171,7 @@ func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// call makes the call of a probe.
+// call calls the endpoint of a probe.
 func (s *Session) call(ctx context.Context, x *Exchange) error {
 	client, err := s.client(x)
 	switch {
@@ -189,9 +188,9 @@ func (s *Session) call(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// Run sends the probes of a plan until a sign of a lockout, which it returns as text. After the first rejected
-// timestamp of a direction, it skips later timestamps of that direction. An error of ctx or of the configuration also
-// ends the run.
+// Run sends the probes of a plan until a sign of a lockout. It returns the sign as stopped. After a rejected old or
+// future timestamp, it skips the other old or future timestamps. An error of ctx or of the configuration also ends the
+// run.
 func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
 	rejected := map[string]bool{}
 	for _, p := range plan {
@@ -229,15 +228,15 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 	return s.seen, "", nil
 }
 
-// isSuccess reports whether a balance has a currency and the codes of the first success. One shape may serve success
-// and error, so an error may have a balance of 0.
+// isSuccess reports whether a balance has a currency and the codes of the first success. It does not trust the amount,
+// because an error may have the fields of a balance too.
 func (s *Session) isSuccess(x *Exchange) bool {
 	return x.Balance.Currency != "" && !slices.ContainsFunc(fieldsOf(x), func(name string) bool {
 		return len(s.seen) > 0 && codeName.MatchString(name) && valueAt(x.Body, name) != valueAt(s.seen[0].Body, name)
 	})
 }
 
-// lockout returns the sign of a lockout in a response, "" for none.
+// lockout returns the sign of a lockout in a response, or "".
 func (x *Exchange) lockout() string {
 	switch {
 	case x.Err != nil:

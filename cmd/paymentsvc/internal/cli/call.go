@@ -20,7 +20,7 @@ import (
 // Call is one call of a command: its values, its input and its output. Its methods are safe for concurrent use.
 type Call struct {
 	*Env
-	// Program has all commands, for commands about commands.
+	// Program lists all commands, for commands such as completion.
 	Program Program
 	// Args are the arguments without flags.
 	Args []string
@@ -28,7 +28,7 @@ type Call struct {
 	command Command
 	values  map[string]Value // by Flag.Name
 	out     sync.Mutex
-	stdin   string // the setting that has read standard input
+	stdin   string // the setting or argument that has read standard input
 	noted   map[string]bool
 	failed  error // the error of standard output
 }
@@ -92,7 +92,7 @@ func (c *Call) value(f Flag, given line, file settingsFile) (Value, error) {
 	switch {
 	case onLine:
 		if variable != "" && variable != strings.Join(fromFlag, "\n") {
-			c.Note("-%s is used, and not the different %s", f.Name, f.Variable())
+			c.Note("-%s overrides the different value of %s", f.Name, f.Variable())
 		}
 		return Value{Texts: fromFlag, Origin: "-" + f.Name, rank: byFlag, dir: c.Dir}, nil
 	case variable != "":
@@ -117,7 +117,7 @@ func (c *Call) Value(name string) Value {
 	return v
 }
 
-// Set reports whether the command line, the environment or the settings file sets a flag, also to its default.
+// Set reports whether the command line, the environment or the settings file sets a flag, even to its default.
 func (c *Call) Set(name string) bool { return c.Value(name).rank > byDefault }
 
 // Text returns the value of a flag, or "". The path of a [File] is absolute, or "-".
@@ -139,19 +139,19 @@ func (c *Call) List(name string) []string { return c.Value(name).Texts }
 // Bool returns the value of a flag without a value.
 func (c *Call) Bool(name string) bool { return c.Text(name) == "true" }
 
-// Int returns a number, 0 by default.
+// Int returns the value of a flag of kind [Int], or 0.
 func (c *Call) Int(name string) int64 {
 	n, _ := strconv.ParseInt(c.Text(name), 10, 64) // resolve has checked it
 	return n
 }
 
-// Duration returns a duration, 0 by default.
+// Duration returns the value of a flag of kind [Duration], or 0.
 func (c *Call) Duration(name string) time.Duration {
 	d, _ := time.ParseDuration(c.Text(name)) // resolve has checked it
 	return d
 }
 
-// Address returns the value of a flag of kind [Address], or nil without one.
+// Address returns the value of a flag of kind [Address], or nil.
 func (c *Call) Address(name string) *url.URL {
 	u, _ := address(c.Text(name)) // resolve has checked it
 	return u
@@ -175,7 +175,8 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	return true, nil
 }
 
-// Beside returns a path from the value of a setting. A path in a settings file is relative to that file.
+// Beside returns the absolute form of a path in the value of a setting. In a settings file, paths are relative to that
+// file.
 func (c *Call) Beside(name, path string) string { return inDir(c.Value(name).dir, path) }
 
 // Fail returns a usage error with the origin of a flag's value: the flag, the variable, or file, line and column.
@@ -187,7 +188,8 @@ func (c *Call) Fail(name, format string, args ...any) error {
 	return Usagef("%s: %w", place, fmt.Errorf(format, args...))
 }
 
-// Tolerance returns the value of -tolerance. It has no default, because the interface document specifies none.
+// Tolerance returns the value of -tolerance. It returns an error for an unset flag, because the interface document does
+// not specify a default.
 func (c *Call) Tolerance() (time.Duration, error) {
 	switch text := c.Text("tolerance"); text {
 	case "":
@@ -198,7 +200,8 @@ func (c *Call) Tolerance() (time.Duration, error) {
 	return c.Duration("tolerance"), nil
 }
 
-// PrintSettings prints every setting with its value and origin. The command line affects only the shared settings.
+// PrintSettings prints every setting with its value and origin. Flags affect only the shared settings, because they
+// belong to the command settings.
 func (c *Call) PrintSettings() error {
 	given := line{flags: map[string][]string{}}
 	for name, v := range c.values {
@@ -233,7 +236,7 @@ func (c *Call) printSetting(f Flag, v Value, width int) {
 	text := strings.Join(v.Texts, ", ")
 	switch {
 	case v.Raw != nil:
-		text = "(JSON)" // a file name in it may be a secret by mistake
+		text = "(JSON)" // a file name in the JSON may be a secret by mistake
 	case f.Kind == File && text != "" && text != "-":
 		text = inDir(v.dir, text)
 		if _, err := os.Stat(text); err != nil {

@@ -79,7 +79,7 @@ func TestUsageErrorNamesTheFlagOrCommand(t *testing.T) {
 		"4111111111111111":                      `prog: no command "<card number>"`,
 		"try a b 4111-1111-1111-1111":           `prog try: unexpected argument "<card number>"`,
 		"try -adr x":                            `prog try: no flag -adr; did you mean "-addr"?`,
-		"try --secret x":                        "prog try: no flag -secret: a secret is read from a file, -secret-file",
+		"try --secret x":                        "prog try: no flag -secret: a secret comes from a file, so use -secret-file",
 		"try -more {}":                          "prog try: no flag -more",
 		"try -addr":                             "prog try: -addr: needs a value",
 		"try -addr a -addr b":                   "prog try: -addr: given twice",
@@ -89,7 +89,7 @@ func TestUsageErrorNamesTheFlagOrCommand(t *testing.T) {
 		"try -timeout 5":                        "prog try: -timeout: want a duration such as 30s",
 		"try -config gone.json":                 "prog try: gone.json: no such file or directory",
 		"try -secret-file key -scheme hex(bdy)": `prog try: -scheme: column 5: unknown part "bdy", did you mean body?`,
-		"try -scheme hex(body) -scheme-file b":  "prog try: -scheme and -scheme-file: want one of them",
+		"try -scheme hex(body) -scheme-file b":  "prog try: -scheme and -scheme-file: want only one of these settings",
 		"try -secret-file sk_live_1":            "prog try: -secret-file: no such file or directory",
 		"try -tolerance soon":                   `prog try: -tolerance: want a duration of at least 1s, or "any"`,
 		"try":                                   "prog try: -tolerance: not set",
@@ -134,15 +134,15 @@ func TestFlagWinsOverVariableAndVariableOverFile(t *testing.T) {
 		note              string
 	}{
 		{"flags", "try -tolerance 1m -addr flag:1", file, vars, "1m", "-tolerance", "flag:1",
-			"note   -tolerance is used, and not the different PAYMENTSVC_TOLERANCE\nnote   -addr is used, and not the " +
-				"different PAYMENTSVC_TRY_ADDR\n"},
+			"note   -tolerance overrides the different value of PAYMENTSVC_TOLERANCE\nnote   -addr overrides " +
+				"the different value of PAYMENTSVC_TRY_ADDR\n"},
 		{"the same flag", "try -tolerance 2m", file, vars, "2m", "-tolerance", "variable:2", ""},
 		{"quiet", "try -q -tolerance 1m", file, vars, "1m", "-tolerance", "variable:2", ""},
 		{"variables", "try", file, vars, "2m", "PAYMENTSVC_TOLERANCE", "variable:2", ""},
 		{"file", "try", file, nil, "3m", "paymentsvc.json:1:15", "file:3", ""},
 		{"default", "try", "{}", nil, "", "default", "localhost:1", ""},
 		{"a secret in a variable", "try", "{}", map[string]string{"PAYMENTSVC_SECRET": "sk"}, "", "default", "localhost:1",
-			"note   PAYMENTSVC_SECRET is not read: a secret comes from a file, PAYMENTSVC_SECRET_FILE\n"},
+			"note   PAYMENTSVC_SECRET is ignored: a secret comes from a file, so use PAYMENTSVC_SECRET_FILE\n"},
 	} {
 		p := &process{files: map[string]string{SettingsFile: test.file}, vars: test.vars,
 			run: func(_ context.Context, c *Call) error {
@@ -179,8 +179,8 @@ func TestSettingsFileErrors(t *testing.T) {
 		`["x"]`:                                      `paymentsvc.json:1:1: want a JSON object`,
 		"{\"é\n":                                     `paymentsvc.json:1:4: `,
 		`{"project": 1,}`:                            `paymentsvc.json:1:15: `,
-		`{"project": 1`:                              `paymentsvc.json:1:14: the JSON ends too early`,
-		`{} x`:                                       `paymentsvc.json:1:4: something follows the JSON object`,
+		`{"project": 1`:                              `paymentsvc.json:1:14: the JSON is incomplete`,
+		`{} x`:                                       `paymentsvc.json:1:4: want the end of the file after the JSON object`,
 		"\xff\xfe{\x00}\x00":                         `paymentsvc.json: in UTF-16`,
 	} {
 		p := &process{files: map[string]string{SettingsFile: text}, run: func(_ context.Context, c *Call) error {
@@ -206,7 +206,7 @@ func TestConfigOfAnEmptyFileHasNoSettings(t *testing.T) {
 }
 
 func TestSecretsOfOpenFilesAreNoted(t *testing.T) {
-	const note = "other users can open the file of the secret; want mode 0600"
+	const note = "other users can open the secret's file; want mode 0600"
 	for mode, noted := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o602: true} {
 		key := filepath.Join(t.TempDir(), "key")
 		require.NoError(t, os.WriteFile(key, []byte("secret"), 0o600))
@@ -224,7 +224,7 @@ func TestUnknownVariablesAreNoted(t *testing.T) {
 		run: func(context.Context, *Call) error { return nil },
 	}
 	assert.Zero(t, p.start(t.Context(), t, "try"))
-	assert.Equal(t, "note   PAYMENTSVC_TOLERANC is not read: no setting has this variable; did you mean "+
+	assert.Equal(t, "note   PAYMENTSVC_TOLERANC is ignored: no setting has this variable; did you mean "+
 		"\"PAYMENTSVC_TOLERANCE\"?\n", p.stderr.String())
 }
 
@@ -235,11 +235,11 @@ func TestSecretsLoseOneLineEndOrAreRejected(t *testing.T) {
 		"key\r\n":              {"key", "the line end is not part of the secret"},
 		"key\n\n":              {"", "ends in a line break"},
 		"\n\n":                 {"", "only white space or NUL"},
-		"KEY=a\n":              {"", "a line of a settings file, KEY=...; want the key alone"},
+		"KEY=a\n":              {"", "a line of a settings file, KEY=...; want only the key"},
 		"export MY_KEY='a'":    {"", "a line of a settings file"},
 		"project_secret = a":   {"", "a line of a settings file"},
 		"xY=9k":                {"xY=9k", ""},
-		"\"key\"\n":            {"", "quotes around the key; want the key alone"},
+		"\"key\"\n":            {"", "quotes around the key; want only the key"},
 		"'key'":                {"", "quotes around the key"},
 		"QUJD\"=":              {"QUJD\"=", ""},
 		"QUI=":                 {"QUI=", ""},
@@ -358,7 +358,7 @@ func TestExitCodes(t *testing.T) {
 			"prog try: disk full"},
 		{"a deadline of its own", t.Context(), func(context.Context, *Call) error { return context.DeadlineExceeded }, 3,
 			"prog try: context deadline"},
-		{"timeout", t.Context(), wait, 124, "prog try: -timeout: 1h0m0s have passed"},
+		{"timeout", t.Context(), wait, 124, "prog try: -timeout: 1h0m0s passed"},
 		{"interrupted", stopped, wait, 130, "prog try: interrupted"},
 		{"terminated", killed, func(ctx context.Context, _ *Call) error { return Ended(ctx) }, 143, "prog try: terminated"},
 		{"stopped, with an answer", stopped, func(context.Context, *Call) error { return nil }, 0, ""},

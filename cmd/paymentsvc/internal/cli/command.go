@@ -1,5 +1,5 @@
 // Package cli has the common parts of the commands: flags, the settings file, environment variables, secrets, output
-// and exit codes. It reaches the environment only through [Env], so tests run commands in their own process.
+// and exit codes. It reads the environment only from [Env], so that tests can run commands inside the test process.
 package cli
 
 import (
@@ -17,9 +17,9 @@ import (
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Getenv returns an environment variable, "" if it is not set.
+	// Getenv returns an environment variable, or "" if it is not set.
 	Getenv func(name string) string
-	// Environ returns the environment as os.Environ does, for notes on unknown names. nil disables the notes.
+	// Environ returns the environment in the form of os.Environ, for notes on unknown names. nil disables the notes.
 	Environ func() []string
 	// Dir is the working directory, the base of relative paths in flags and variables.
 	Dir string
@@ -36,16 +36,15 @@ type Command struct {
 	Usage string
 	// MaxArgs is the number of arguments allowed; -1 is any number. The default, 0, allows none.
 	MaxArgs int
-	// Values are the possible arguments, or some of them, for completion.
+	// Values are possible arguments, for completion.
 	Values []string
-	// Flags are the command's flags. A flag of [Shared] has one meaning for all commands. Each command also has
-	// -config, -json, -q and -h.
+	// Flags are the command's flags, including flags of [Shared]. Each command also has -config, -json, -q and -h.
 	Flags []Flag
 	// Notes is text for the help, after the flags.
 	Notes string
 	// Examples are command lines for the help.
 	Examples []string
-	// Run executes the command. Its error determines the exit code, see [ExitError].
+	// Run executes the command. The error determines the exit code, see [ExitError].
 	Run func(ctx context.Context, c *Call) error
 }
 
@@ -61,7 +60,7 @@ func (cmd Command) all() []Flag {
 	return flags
 }
 
-// Program is all commands.
+// Program has a name and all commands.
 type Program struct {
 	Name     string
 	Commands []Command
@@ -102,12 +101,12 @@ func Nearest(word string, candidates []string) string {
 	return ""
 }
 
-// NearestOf is [Nearest] with a list of all candidates.
+// NearestOf returns the hint of [Nearest] and a list of all candidates.
 func NearestOf(word string, candidates []string) string {
 	return Nearest(word, candidates) + "; want one of " + strings.Join(candidates, ", ")
 }
 
-// Line returns the command's flags for the command line, sorted by name.
+// Line returns the flags that the command accepts on the command line, sorted by name.
 func (cmd Command) Line() []Flag {
 	flags := slices.DeleteFunc(cmd.all(), func(f Flag) bool { return f.Kind == JSON })
 	slices.SortFunc(flags, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
@@ -122,7 +121,8 @@ func (cmd Command) Names() (names []string) {
 	return names
 }
 
-// command removes the command's name from the line. The name is the first argument after any flags.
+// command returns the command's name and the other arguments. The name is the first argument that is not a flag or a
+// flag's value.
 func (p Program) command(args []string) (name string, rest []string) {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		if len(args[i]) < 2 || args[i][0] != '-' {

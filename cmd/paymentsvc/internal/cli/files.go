@@ -17,7 +17,7 @@ import (
 
 const maxInput = 64 << 20
 
-// ReadInput reads a file, or standard input for "-". In errors its name is what, such as "-secret-file" or "FILE".
+// ReadInput reads a file, or standard input for "-". Errors contain what, such as "-secret-file" or the argument.
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
 		data, err := readFile(inDir(c.Dir, path))
@@ -40,7 +40,7 @@ func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	return data, nil
 }
 
-// named returns what, or the argument's position if the argument may be JSON, a card number or a secret by mistake.
+// named returns what, or the position of an argument that may be JSON, a card number or a secret by mistake.
 func (c *Call) named(what string) string {
 	at := slices.Index(c.Args, what)
 	if at < 0 || len(what) <= 200 && !strings.ContainsAny(what, "{}\"\n") && mask.Text(what) == what {
@@ -49,9 +49,9 @@ func (c *Call) named(what string) string {
 	return fmt.Sprintf("argument %d", at+1)
 }
 
-// readFile reads a file, also a device or pipe.
+// readFile reads a file, a device or a pipe.
 func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the file is the user's to name
+	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func readAll(r io.Reader) ([]byte, error) {
 // withoutMark returns UTF-8 text without its byte order mark, and an error for UTF-16.
 func withoutMark(what string, data []byte) ([]byte, error) {
 	if isUTF16(data) {
-		return nil, Usagef("%s: in UTF-16, as Windows PowerShell's > writes it: save it as UTF-8", what)
+		return nil, Usagef("%s: in UTF-16, the default of > in Windows PowerShell: save the file as UTF-8", what)
 	}
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }
@@ -97,7 +97,7 @@ func inDir(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// withoutPath returns the reason of an error of package os.
+// withoutPath returns the reason in an error of package os, because the path may be a secret by mistake.
 func withoutPath(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
@@ -105,7 +105,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// ReplaceFile writes the file of a flag. Readers see the old or the whole new file. The error has the name as given.
+// ReplaceFile writes the file of a flag. Readers see the old or the whole new file. The error has the flag's text.
 func (c *Call) ReplaceFile(flag string, data []byte) error {
 	err := renameInto(c.Text(flag), data)
 	if reason, ok := errors.AsType[syscall.Errno](err); ok {
@@ -127,7 +127,7 @@ func renameInto(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // after the rename it does not exist
+	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
 	_, err = file.Write(data)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err

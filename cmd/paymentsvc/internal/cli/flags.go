@@ -27,7 +27,7 @@ const (
 	File          // a path; in a settings file, relative to that file
 	List          // a repeatable flag; an array of strings in settings
 	Choice        // one of Flag.Values
-	Address       // an absolute address of http or https; "" is the same as no value
+	Address       // an absolute http or https address; "" means no value
 	JSON          // any JSON value, only in settings: see [Call.JSON]
 )
 
@@ -39,18 +39,18 @@ type Flag struct {
 	Kind Kind
 	// Value is the placeholder of the value in the help, such as FILE.
 	Value string
-	// Default is the text of the default, "" for none.
+	// Default is the text of the default, or "".
 	Default string
 	// Usage describes the flag in a short line.
 	Usage string
 	// Values are the possible values, for completion. Only the kind [Choice] rejects other values.
 	Values []string
-	// Check, if not nil, returns an error for a text without a meaning. It checks each text of a [List].
+	// Check, if not nil, returns an error for an invalid text. For a [List], it checks each text.
 	Check func(text string) error
-	// LineOnly excludes it from the settings file and the environment.
+	// LineOnly excludes the flag from the settings file and the environment.
 	LineOnly bool
 
-	owner string // the command, "" for shared flags
+	owner string // the command, or "" for shared flags
 }
 
 // Key returns the name in the settings file: secret_file, or listen.addr for -addr of the command listen.
@@ -68,7 +68,7 @@ func (f Flag) Variable() string {
 	return "PAYMENTSVC_" + strings.ToUpper(strings.ReplaceAll(f.Key(), ".", "_"))
 }
 
-// NewFlag returns a flag. value is the placeholder of its value, "" for a [Bool].
+// NewFlag returns a flag. value is the placeholder of its value, or "" for a [Bool].
 func NewFlag(name string, kind Kind, value, usage string) Flag {
 	return Flag{Name: name, Kind: kind, Value: value, Usage: usage}
 }
@@ -112,17 +112,17 @@ func Shared(names ...string) []Flag {
 
 func sharedFlags() []Flag {
 	return []Flag{
-		NewFlag("config", File, "FILE", "settings file (default paymentsvc.json, if there is one)"),
+		NewFlag("config", File, "FILE", "settings file (default paymentsvc.json, if it exists)"),
 		NewFlag("scheme", Text, "TEXT", `signature scheme, such as hex(timestamp "." body)`),
 		NewFlag("scheme-file", File, "FILE", "file with the text of -scheme"),
-		NewFlag("secret-file", File, "FILE", "file with the project secret key, - for standard input"),
+		NewFlag("secret-file", File, "FILE", "file with the project secret key; - is standard input"),
 		NewFlag("old-secret-file", File, "FILE", "file with the key before a rotation"),
 		NewFlag("base-url", Address, "URL", "address of the service, {base_url}"),
 		NewFlag("cacert", File, "FILE", "PEM file with further CA certificates for https"),
 		NewFlag("http2", Bool, "", "send by HTTP/2 only, also without TLS"),
 		NewFlag("partner", Int, "ID", "partner id").Checked(AtLeast(1)),
 		NewFlag("project", Int, "ID", "project id").Checked(AtLeast(1)),
-		NewFlag("tolerance", Text, "DURATION", `limit for the age of a timestamp in both directions, or "any"`).
+		NewFlag("tolerance", Text, "DURATION", `maximum age of a timestamp in both directions, or "any"`).
 			Among("any", "5m").Checked(Tolerance),
 		NewFlag("timestamp-header", Text, "NAME", "header with the timestamp").With("timestamp").Checked(headerName),
 		NewFlag("signature-header", Text, "NAME", "header with the signature").With("signature").Checked(headerName),
@@ -207,11 +207,11 @@ func Host(text string) error {
 	return nil
 }
 
-// HostNames accepts names of hosts with commas between them.
+// HostNames accepts host names, separated by commas.
 func HostNames(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		if Host(name) != nil || strings.Contains(name, ":") {
-			return errors.New("want names of hosts with commas between them, without scheme and port")
+			return errors.New("want host names, separated by commas, without scheme and port")
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func Amount(text string) error {
 	return nil
 }
 
-// AtLeast accepts whole numbers from least.
+// AtLeast returns a check that accepts whole numbers from least.
 func AtLeast(least int64) func(string) error {
 	return func(text string) error {
 		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least {
@@ -247,7 +247,7 @@ func AtLeast(least int64) func(string) error {
 	}
 }
 
-// Between accepts whole numbers from least to most.
+// Between returns a check that accepts whole numbers from least to most.
 func Between(least, most int64) func(string) error {
 	return func(text string) error {
 		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most {
@@ -260,7 +260,7 @@ func Between(least, most int64) func(string) error {
 // Written rejects "-" as the name of a file or directory to write.
 func Written(text string) error {
 	if text == "-" {
-		return errors.New("want a name, because this is not written to standard output")
+		return errors.New("want the name of a file or directory, not standard output")
 	}
 	return nil
 }
@@ -289,7 +289,7 @@ type line struct {
 	help  bool
 }
 
-// parse parses flags anywhere on the line, with one dash or two. "--" ends them.
+// parse parses flags anywhere on the line, with one dash or two. "--" ends the flags.
 func parse(args []string, flags []Flag) (line, error) {
 	l := line{flags: map[string][]string{}}
 	for len(args) > 0 {
@@ -338,7 +338,7 @@ func find(flags []Flag, name string) *Flag {
 
 func nearestFlag(name string, flags []Flag) string {
 	if name == "secret" {
-		return ": a secret is read from a file, -secret-file"
+		return ": a secret comes from a file, so use -secret-file"
 	}
 	return strings.Replace(Nearest(name, Command{Flags: flags}.Names()), `"`, `"-`, 1)
 }

@@ -21,8 +21,8 @@ type Fields = map[string]any
 // controls are the control characters that encoding/json does not escape.
 var controls = regexp.MustCompile("[\u007f-\u009f]")
 
-// Print prints one result on standard output. With -json it prints the object in one line, with "type" and "v" before
-// its fields. Otherwise it prints the lines, with control characters escaped.
+// Print prints one result on standard output. With -json, it prints the object in one line, with "type" and "v" before
+// its fields. Without -json, it prints the lines, with control characters escaped.
 func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -39,7 +39,7 @@ func (c *Call) Print(kind string, object any, lines ...string) {
 	}
 }
 
-// Note prints a line on standard error, but not with -q, and each text only once.
+// Note prints a line on standard error. It prints each text only once, and with -q it does not print.
 func (c *Call) Note(format string, args ...any) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -60,13 +60,13 @@ func (c *Call) Note(format string, args ...any) {
 
 func (c *Call) isJSON() bool { return c.is("json") }
 
-// is reports a flag of every command, also before flags are resolved.
+// is reports whether a common flag such as -json is set. It also works before prepare resolves the other flags.
 func (c *Call) is(name string) bool {
 	v := c.values[name]
 	return len(v.Texts) > 0 && v.Texts[0] == "true"
 }
 
-// record returns a line of JSON: kind, version and the fields of object. object may be nil.
+// record returns a line of JSON with kind, version and the fields of object. object may be nil.
 func record(kind string, object any) []byte {
 	head := fmt.Appendf(nil, `{"type":%q,"v":1`, kind)
 	fields, err := json.Marshal(object)
@@ -116,7 +116,7 @@ func Printable(text string) string {
 	return out.String()
 }
 
-// PrintRaw is [Call.Print] for unchanged text, such as HTTP.
+// PrintRaw prints a result like [Call.Print], but does not change the text, such as HTTP.
 func (c *Call) PrintRaw(kind string, object any, text string) error {
 	if c.isJSON() {
 		c.Print(kind, object)
@@ -128,21 +128,21 @@ func (c *Call) PrintRaw(kind string, object any, text string) error {
 	return nil
 }
 
-// The exit codes besides 0. 0 is for success: found, valid, delivered, or stopped on request.
+// The exit codes after a failure. Exit code 0 means success: found, valid, delivered, or stopped on request.
 const (
 	ExitNo         = 1   // no match, a wrong signature, a rejected message
 	ExitUsage      = 2   // invalid flags, settings or input
 	ExitMachine    = 3   // the machine: address in use, no connection, disk full
 	ExitTimeout    = 124 // -timeout passed
-	ExitInterrupt  = 130 // SIGINT before an answer
-	ExitTerminated = 143 // SIGTERM before an answer
+	ExitInterrupt  = 130 // SIGINT before a result
+	ExitTerminated = 143 // SIGTERM before a result
 )
 
 // ExitError is an error with an exit code. Other errors exit with [ExitMachine]. After a signal or -timeout, the
 // context's error has its own code.
 type ExitError struct {
 	Code int
-	// Err is printed on standard error. nil is for a command that has already printed its result.
+	// Err is printed on standard error. nil means that the command has already printed its result.
 	Err error
 }
 
@@ -157,7 +157,7 @@ func (e *ExitError) Error() string {
 // Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usagef returns an error for invalid flags, settings or input. Name the flag, or file, line and column.
+// Usagef returns an error for invalid flags, settings or input. The text must name the flag, or file, line and column.
 func Usagef(format string, args ...any) error {
 	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
 }
@@ -165,8 +165,8 @@ func Usagef(format string, args ...any) error {
 // No returns the error of a command after it has printed a negative result.
 func No() error { return &ExitError{Code: ExitNo} }
 
-// Ended returns the error of a context after a signal or -timeout, and nil before. Return it if the command has no
-// result.
+// Ended returns the error of a context after a signal or -timeout, and nil before. A command without a result must
+// return this error.
 func Ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

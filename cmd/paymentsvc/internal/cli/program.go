@@ -23,7 +23,7 @@ func Main(ctx context.Context, env *Env, p Program, args []string) int {
 	return exit.Code
 }
 
-// wantsJSON looks for -json before the line is parsed, because errors about the line are JSON too.
+// wantsJSON reports whether args contain -json. It does not parse the line, because errors of parsing are JSON too.
 func wantsJSON(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
@@ -69,7 +69,7 @@ func (c *Call) run(ctx context.Context, args []string) error {
 	}
 	if _, has := c.values["timeout"]; has && c.Duration("timeout") > 0 {
 		timeout := c.Duration("timeout")
-		late := &ExitError{ExitTimeout, fmt.Errorf("-timeout: %s have passed", timeout)}
+		late := &ExitError{ExitTimeout, fmt.Errorf("-timeout: %s passed", timeout)}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
 		defer cancel()
@@ -102,7 +102,7 @@ func (c *Call) helpOn(args []string) error {
 	return c.help(cmd)
 }
 
-// asFlag returns the command for a flag such as --version, or "", and the other arguments.
+// asFlag returns the command for the flags --help and --version, or "", and the other arguments.
 func asFlag(args []string) (name string, rest []string) {
 	for i, arg := range args {
 		switch arg {
@@ -118,14 +118,14 @@ func asFlag(args []string) (name string, rest []string) {
 	return "", args
 }
 
-// prepare finds the value of each flag.
+// prepare sets the arguments and the value of each flag.
 func (c *Call) prepare(given line) error {
 	c.Args = given.args
-	for _, name := range []string{"json", "q"} { // they affect notes
+	for _, name := range []string{"json", "q"} { // the notes below depend on these flags
 		c.values[name] = Value{Texts: given.flags[name]}
 	}
 	if c.Getenv("PAYMENTSVC_SECRET") != "" {
-		c.Note("PAYMENTSVC_SECRET is not read: a secret comes from a file, PAYMENTSVC_SECRET_FILE")
+		c.Note("PAYMENTSVC_SECRET is ignored: a secret comes from a file, so use PAYMENTSVC_SECRET_FILE")
 	}
 	c.noteUnknownVariables()
 	file, err := c.settings(given)
@@ -139,7 +139,7 @@ func (c *Call) prepare(given line) error {
 	return err
 }
 
-// noteUnknownVariables adds a note for each unknown variable with the program's prefix.
+// noteUnknownVariables prints a note for each unknown variable with the program's prefix.
 func (c *Call) noteUnknownVariables() {
 	known := []string{"PAYMENTSVC_CONFIG", "PAYMENTSVC_SECRET"}
 	for _, f := range c.Program.Settings() {
@@ -153,17 +153,17 @@ func (c *Call) noteUnknownVariables() {
 	for _, entry := range c.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, "PAYMENTSVC_") && !slices.Contains(known, name) {
-			c.Note("%s is not read: no setting has this variable%s", name, Nearest(name, known))
+			c.Note("%s is ignored: no setting has this variable%s", name, Nearest(name, known))
 		}
 	}
 }
 
 func (c *Call) settings(given line) (settingsFile, error) {
-	asked := c.Getenv("PAYMENTSVC_CONFIG")
+	config := c.Getenv("PAYMENTSVC_CONFIG")
 	if flag := given.flags["config"]; len(flag) > 0 {
-		asked = flag[0]
+		config = flag[0]
 	}
-	return readSettings(c.Env, asked, c.Program.Settings())
+	return readSettings(c.Env, config, c.Program.Settings())
 }
 
 func (p Program) names() (names []string) {
@@ -180,14 +180,14 @@ func (p Program) help() string {
 		fmt.Fprintf(&out, "  %-12s%s\n", cmd.Name, cmd.Summary)
 	}
 	fmt.Fprintf(&out, `
-Flags of every command, and of most commands:
+Flags of all or most commands:
 
-  -config FILE       settings file (default %[2]s, if there is one)
+  -config FILE       settings file (default %[2]s, if it exists)
   -json              print JSON, one object a line
   -q, -v             print no notes and no progress; print more
   -timeout DURATION  end after this time with exit code 124
 
-%[1]s COMMAND -h describes a command. Flags may be anywhere on the line; -- ends them.
+%[1]s COMMAND -h describes a command. Flags may be anywhere on the line; -- ends the flags.
 Settings come from flags, PAYMENTSVC_* variables and %[2]s: see %[1]s settings.
 
 Exit codes: 0 yes, 1 no, 2 usage or unreadable input, 3 the machine, 124 timeout.

@@ -12,11 +12,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
-// Secret returns the project secret key of -secret-file. It returns an error without the flag.
+// Secret returns the project secret key of -secret-file, or an error if the flag is not set.
 func (c *Call) Secret() (paymentsvc.Secret, error) {
 	secret, err := c.secretOf("secret-file")
 	if err == nil && secret == "" {
-		err = Usagef("-secret-file: not set; it names the file with the project secret key")
+		err = Usagef("-secret-file: not set; want the file with the project secret key")
 	}
 	return secret, err
 }
@@ -34,8 +34,8 @@ func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
 
 // ReadSecret reads a key from a file, or from standard input for "-". It removes a byte order mark and one line end,
 // with a note, and prints a note for a file that other users can open. It rejects UTF-16, a line of a settings file,
-// quotes, and all keys that [paymentsvc.NewHMACSigner] rejects. In errors its name is what. Errors do not contain the
-// file's name, because a user may pass the key itself by mistake.
+// quotes, and all keys that [paymentsvc.NewHMACSigner] rejects. Errors contain what instead of path, because path may
+// be the key itself by mistake.
 func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	data, err := c.ReadInput(what, path)
 	if err != nil {
@@ -56,12 +56,13 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 		return "", Usagef("%s: %w", what, err)
 	}
 	if path != "-" && openToOthers(inDir(c.Dir, path)) {
-		c.Note("%s: other users can open the file of the secret; want mode 0600", what)
+		c.Note("%s: other users can open the secret's file; want mode 0600", what)
 	}
 	return paymentsvc.Secret(key), nil
 }
 
-// openToOthers reports whether other users have a permission for a regular file. Windows has no such modes.
+// openToOthers reports whether other users have a permission for a regular file. On Windows, it returns false, because
+// modes do not show permissions.
 func openToOthers(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && os.PathSeparator == '/' && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
@@ -77,9 +78,9 @@ var (
 func checkKey(key paymentsvc.Secret) error {
 	switch {
 	case assignment.MatchString(string(key)):
-		return errors.New("a line of a settings file, KEY=...; want the key alone")
+		return errors.New("a line of a settings file, KEY=...; want only the key")
 	case quoted.MatchString(string(key)):
-		return errors.New("quotes around the key; want the key alone")
+		return errors.New("quotes around the key; want only the key")
 	}
 	scheme := paymentsvc.Scheme{Canonical: canonical.Body, Encoding: paymentsvc.Hex}
 	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: key})
@@ -108,7 +109,7 @@ type Key struct {
 // Mask hides the secret, card numbers and destinations in text.
 func (k Key) Mask(text string) string { return mask.Text(text, k.secret, k.Secret) }
 
-// MaskAll is [Key.Mask] with several keys.
+// MaskAll hides the secrets of all keys, card numbers and destinations in text.
 func MaskAll(keys []Key, text string) string {
 	secrets := make([]paymentsvc.Secret, 0, 2*len(keys))
 	for _, key := range keys {
@@ -117,16 +118,16 @@ func MaskAll(keys []Key, text string) string {
 	return mask.Text(text, secrets...)
 }
 
-// SchemeText returns the text of -scheme or -scheme-file and its origin. It returns an error without a scheme, and
-// for two schemes in one place. Otherwise the place with the higher precedence applies.
+// SchemeText returns the text of -scheme or -scheme-file and its origin. If both are set, the flag from the source with
+// the higher precedence applies. It returns an error without a scheme, and if both flags come from one source.
 func (c *Call) SchemeText() (text, origin string, err error) {
 	scheme, file := c.Value("scheme"), c.Value("scheme-file")
 	switch {
 	case len(scheme.Texts)+len(file.Texts) == 0:
-		return "", "", Usagef("-scheme: not set; the interface document specifies no canonical string; " +
+		return "", "", Usagef("-scheme: not set; the interface document does not specify a scheme; " +
 			"paymentsvc discover finds it")
 	case scheme.rank == file.rank:
-		return "", "", Usagef("%s and %s: want one of them", scheme.Place(), file.Place())
+		return "", "", Usagef("%s and %s: want only one of these settings", scheme.Place(), file.Place())
 	case scheme.rank > file.rank:
 		return scheme.Texts[0], scheme.Place(), nil
 	}
@@ -172,7 +173,7 @@ func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
 	if err != nil {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
-	// The placeholder has the form text. Hashes of the secret become hashes of the placeholder.
+	// The placeholder is text, so Shown omits the form of the key. Hashes of the secret become hashes of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
 	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+keyForm.ReplaceAllString(text[end:], ""), "<secret>")
 	return k, nil

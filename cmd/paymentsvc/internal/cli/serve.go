@@ -22,7 +22,7 @@ import (
 )
 
 // Listen listens on a TCP address that [HostPort] accepts. localhost is both 127.0.0.1 and ::1 with one port, because
-// clients try different ones. Port 0 is a free port. An error exits with [ExitMachine].
+// some clients try only one address. Port 0 is a free port. An error exits with [ExitMachine].
 func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -36,7 +36,7 @@ func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	for i, host := range hosts {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 		if err != nil && i > 0 && !errors.Is(err, syscall.EADDRINUSE) {
-			continue // a machine without IPv6
+			continue // the machine has no IPv6
 		}
 		if err != nil {
 			for _, open := range listeners {
@@ -74,8 +74,8 @@ func NewServer(h http.Handler) *http.Server {
 	}
 }
 
-// Serve serves until ctx ends. Then it completes the requests in flight, within grace unless grace is 0. If a
-// listener fails or requests remain after grace, the error exits with [ExitMachine].
+// Serve serves until ctx ends, and then waits for requests in flight, at most grace. 0 is no limit. If a listener fails
+// or requests remain after grace, the error exits with [ExitMachine].
 func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, grace time.Duration) error {
 	ended := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -100,7 +100,7 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	}
 	_ = server.Close()
 	for range running {
-		died = cmp.Or(died, <-ended) // soon, because the server is closed
+		died = cmp.Or(died, <-ended) // does not block, because the server is closed
 	}
 	if died != nil && !errors.Is(died, http.ErrServerClosed) {
 		err = died
@@ -111,8 +111,8 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	return nil
 }
 
-// Secure returns listeners for HTTPS with a new certificate for localhost, the addresses and the names, and the
-// certificate as PEM. It serves HTTP/1.1 only, because HTTP/2 streams cannot show the faults of a connection.
+// Secure returns HTTPS listeners with a new certificate for localhost, the listeners' addresses and names, and the
+// certificate as PEM. They serve HTTP/1.1 only, because HTTP/2 streams cannot show the faults of a connection.
 func Secure(listeners []net.Listener, names []string, now time.Time) ([]net.Listener, []byte, error) {
 	certificate, err := newCertificate(listeners, append([]string{"localhost"}, names...), now)
 	if err != nil {
@@ -128,7 +128,7 @@ func Secure(listeners []net.Listener, names []string, now time.Time) ([]net.List
 	return secure, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), nil
 }
 
-// newCertificate returns a self-signed certificate, which clients can also use as the certificate of its CA.
+// newCertificate returns a self-signed certificate. Clients can use the certificate as a CA certificate.
 func newCertificate(listeners []net.Listener, names []string, now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -150,8 +150,8 @@ func newCertificate(listeners []net.Listener, names []string, now time.Time) (tl
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// ClientTLS returns the configuration of HTTPS clients: it trusts the certificates of the system and of -cacert. It is
-// nil without -cacert.
+// ClientTLS returns a configuration that trusts the certificates of the system and of -cacert. Without -cacert, it
+// returns nil.
 func (c *Call) ClientTLS() (*tls.Config, error) {
 	if !c.Set("cacert") {
 		return nil, nil //nolint:nilnil // net/http then uses the system's certificates

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// SettingsFile is the settings file of the working directory. No other directory is searched.
+// SettingsFile is the name of the settings file in the working directory. Commands do not search other directories.
 const SettingsFile = "paymentsvc.json"
 
 // setting is a value of the settings file.
@@ -27,16 +27,16 @@ type settingsFile struct {
 	values    map[string]setting // by Flag.Key
 }
 
-// readSettings reads the settings file. A missing file is an error only for -config. An empty file such as /dev/null
-// has no settings.
-func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
-	name := asked
+// readSettings reads the settings file config, or [SettingsFile] if config is "". A missing [SettingsFile] is not an
+// error. An empty file such as /dev/null has no settings.
+func readSettings(env *Env, config string, known []Flag) (settingsFile, error) {
+	name := config
 	if name == "" {
 		name = SettingsFile
 	}
 	path := inDir(env.Dir, name)
 	data, err := readFile(path)
-	if errors.Is(err, fs.ErrNotExist) && asked == "" {
+	if errors.Is(err, fs.ErrNotExist) && config == "" {
 		return settingsFile{}, nil
 	}
 	if err != nil {
@@ -55,7 +55,7 @@ func readSettings(env *Env, asked string, known []Flag) (settingsFile, error) {
 		return settingsFile{}, err
 	}
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-		return settingsFile{}, r.fail(r.dec.InputOffset(), "something follows the JSON object")
+		return settingsFile{}, r.fail(r.dec.InputOffset(), "want the end of the file after the JSON object")
 	}
 	return settingsFile{name: name, dir: filepath.Dir(path), values: r.values}, nil
 }
@@ -141,7 +141,7 @@ func (r *settingsReader) syntax(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && syntax.Offset > 0 {
 		return r.fail(syntax.Offset-1, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
-	return r.fail(int64(len(r.data)), "the JSON ends too early")
+	return r.fail(int64(len(r.data)), "the JSON is incomplete")
 }
 
 // sample returns an example for settings that users often write as a number.

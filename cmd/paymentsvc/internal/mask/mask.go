@@ -20,7 +20,7 @@ var (
 	queriesOfAddresses = regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`)
 )
 
-// Text replaces secrets, card numbers, destinations and the objects card_data, browser, payer and payee by
+// Text replaces secrets, card numbers, destinations and the objects card_data, browser, payer and payee with
 // placeholders, in JSON and in forms.
 func Text(text string, secrets ...paymentsvc.Secret) string {
 	for _, secret := range secrets {
@@ -31,7 +31,7 @@ func Text(text string, secrets ...paymentsvc.Secret) string {
 	return maskNumbers(maskFields(text))
 }
 
-// Fields returns the fields with card data, personal data or a destination.
+// Fields returns the names of fields with card data, personal data or a destination.
 func Fields() []string {
 	return []string{"destination", "card_data", "browser", "payer", "payee"}
 }
@@ -82,8 +82,8 @@ func valueEnd(text string) int {
 	return len(text)
 }
 
-// Body replaces each text and number in [Fields] of JSON, and reports whether there were any. All other bytes remain,
-// because a signature may cover them.
+// Body replaces each value in the [Fields] of a JSON body, and reports whether it replaced a value. Other bytes remain
+// unchanged, because a signature may cover them. It does not change other bodies.
 func Body(body []byte) ([]byte, bool) {
 	if !json.Valid(body) { // valid JSON has limited nesting
 		return body, false
@@ -93,7 +93,7 @@ func Body(body []byte) ([]byte, bool) {
 	return append(h.out, body[h.kept:]...), h.kept > 0
 }
 
-// hiding copies valid JSON with placeholders.
+// hiding is the state of [Body] while it copies JSON.
 type hiding struct {
 	dec  *json.Decoder
 	body []byte
@@ -101,7 +101,7 @@ type hiding struct {
 	kept int // the copied length of body
 }
 
-// value copies one value. A placeholder replaces each text and number in it, unless the placeholder is "".
+// value copies one JSON value. If placeholder is not "", it replaces each string, number, boolean and null inside.
 func (h *hiding) value(placeholder string) {
 	start := int(h.dec.InputOffset())
 	switch token, _ := h.dec.Token(); token {
@@ -129,7 +129,7 @@ func (h *hiding) value(placeholder string) {
 	}
 }
 
-// maskNumbers replaces each possible card number of 13 to 19 digits, also within longer numbers.
+// maskNumbers replaces each possible card number of 13 to 19 digits, even within longer numbers.
 func maskNumbers(text string) string {
 	return longNumbers.ReplaceAllStringFunc(text, func(run string) string {
 		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' {
@@ -154,8 +154,8 @@ func maskNumbers(text string) string {
 	})
 }
 
-// cardEnd returns the end of the longest card number at start, or 0. A number with separators consists of whole
-// groups, so that adjacent numbers stay readable.
+// cardEnd returns the end of the longest card number at start, or 0. A card number with separators must consist of
+// whole groups, so that adjacent numbers remain readable.
 func cardEnd(run string, start int) (end int) {
 	const shortest, longest = 13, 19
 	isDigit := func(i int) bool { return i >= 0 && i < len(run) && '0' <= run[i] && run[i] <= '9' }
@@ -177,7 +177,7 @@ func cardEnd(run string, start int) (end int) {
 	return end
 }
 
-// isCardNumber checks the last digit by Luhn's formula, because most other long numbers fail it.
+// isCardNumber checks the last digit by Luhn's formula, because most other long numbers fail this check.
 func isCardNumber(number string) bool {
 	sum, double := 0, false
 	for i := len(number) - 1; i >= 0; i-- {
