@@ -80,8 +80,7 @@ type Config struct {
 	// seconds, the operating system delivered a request 54 seconds late. The default is this sum. All processes, including
 	// the operators' page, need the same Grace, based on the longest Timeout.
 	Grace time.Duration
-	// GiveUp is the age at which the attempts to start a payment end, because the payer has left. The default is 15
-	// minutes.
+	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
 	// [Row].Overdue. The document specifies no time for notifications, so 0 means that age alone is no reason for review.

@@ -43,8 +43,7 @@ type Decision struct {
 	By string
 	// Version is the [Row].Version that the operator saw. Decide rejects another version. DecideMany ignores it.
 	Version int64
-	// State and ReviewReason are those of the row before the decision, and At is the time of the decision. Decide ignores
-	// these fields.
+	// State, ReviewReason and At are the former state, the former reason and the time. Decide ignores them.
 	State        State
 	ReviewReason string
 	At           time.Time

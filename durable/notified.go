@@ -30,7 +30,7 @@ func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error 
 		StatusDescription: paymentsvc.StatusName(ledger.Storable(string(n.StatusDescription))),
 	}
 	// The notification is committed before it is applied. The record of an outcome looks for notifications after its own
-	// commit, so at least one of the two steps finds the other.
+	// commit, so the later commit finds the earlier one.
 	err := s.ledger.StoreNotice(ctx, notice)
 	switch {
 	case err != nil:

@@ -247,8 +247,7 @@ func (s *Store) finalStatus(
 	return final
 }
 
-// readStatus calls FinalState. Its errors do not include the text of an error of FinalState, which may quote the
-// response.
+// readStatus calls FinalState. Its errors omit the texts of FinalState's errors, which may quote the response.
 func (s *Store) readStatus(p ledger.Poll, status *paymentsvc.StatusResponse) (final paymentsvc.StatusName, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -35,8 +35,7 @@ const (
 	// StateUnknown means that the row may have been started. It is started again only after the service or an operator has
 	// confirmed that it was not started.
 	StateUnknown State = "unknown"
-	// StatePending means that the service has the row under an order_id. A notification, or a poll with
-	// [Config].FinalState, ends this state.
+	// StatePending means that the service has the row under an order_id. It ends as StateSucceeded or StateFailed.
 	StatePending State = "pending"
 	// StateSucceeded and StateFailed are final. A notification, a poll with [Config].FinalState, or an operator sets them.
 	StateSucceeded State = "succeeded"

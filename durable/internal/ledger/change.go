@@ -169,7 +169,7 @@ func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
 	return nil
 }
 
-// one runs a statement that must change one row. Otherwise it returns the error otherwise.
+// one runs a statement and returns the error otherwise unless one row has changed.
 func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...any) error {
 	n, err := tx.l.exec(ctx, tx, query, args...)
 	if err == nil && n != 1 {
@@ -181,7 +181,7 @@ func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...an
 // Decision is an operator's decision about a row.
 type Decision struct {
 	Kind, UserData, OrderID, By string
-	State                       row.State // before the decision
+	State                       row.State // state before the decision
 	ReviewReason                string
 	At                          time.Time
 }

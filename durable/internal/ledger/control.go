@@ -55,7 +55,7 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	return s, err
 }
 
-// writing selects the open transactions that have written claims: all, or only those in the list $1.
+// writing selects the open transactions with written claims. A list $1 limits the selection.
 const writing = `FROM pg_locks WHERE relation = 'durable_claims'::REGCLASS AND mode = 'RowExclusiveLock'
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 	AND ($1 = '' OR virtualtransaction = ANY (string_to_array($1, ',')))`

@@ -286,8 +286,7 @@ func (l *Ledger) one(ctx context.Context, on rowser, into []any, query string, a
 	return err
 }
 
-// uncancelable returns ctx. On SQLite the returned context is never canceled, because that would interrupt the
-// connection for writes.
+// uncancelable returns ctx, but on SQLite without its cancellation, which would interrupt the connection.
 func (l *Ledger) uncancelable(ctx context.Context) context.Context {
 	if l.Dialect == SQLite {
 		return context.WithoutCancel(ctx)

@@ -91,9 +91,8 @@ const (
 	nextSQLite = `MAX(mark + 1, $1 + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
 )
 
-// Here returns an SQL expression over durable_control. The value of the expression changes if the server, the tables or
-// the stored identity may have changed, and with each hold. It is cheap enough for each round. On SQLite it is
-// constant.
+// Here returns an SQL expression over durable_control. Its value changes with each hold, and if the server, the tables
+// or the stored identity may have changed. It is cheap enough for each round. On SQLite it is constant.
 func (g *Guard) Here() string { return g.here }
 
 // Server returns the value of [Guard.Here] on the recognized server.
@@ -192,8 +191,7 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// reason returns the reason to hold payouts, or "". saved is the highest mark that this process had saved before it
-// loaded the witness.
+// reason returns the reason to hold payouts, or "". saved is this process's highest mark before witnessed was loaded.
 func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 	switch {
 	case now.moved(g.AllowFailover):

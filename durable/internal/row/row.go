@@ -68,8 +68,7 @@ type Row struct {
 	Version      int64
 	// All times are Unix milliseconds of the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt int64
-	// Generation is 0 for a payment. Each hold begins a new generation. Held reports a created payout of an older
-	// generation.
+	// Each hold begins a new generation of payouts. Held reports a created payout of an older generation.
 	Generation int64
 	Held       bool
 	// Token identifies the claim of a starting row. It is "" in other states.

@@ -46,7 +46,7 @@ type Request[Done any] struct {
 	// Token identifies the claims of the round.
 	Token string
 
-	// Completions differ in order key and user_data from each other, and from those of other rounds in flight.
+	// Completions have unique order keys and user_data among all rounds in flight.
 	Completions []Completion[Done]
 
 	// The round may claim at most Free rows plus one row for each slot of a recorded completion, and at most MaxRows

@@ -31,8 +31,7 @@ type observation struct {
 	position    Position
 }
 
-// Run claims due rows until the end of ctx. It then returns nil after the outcomes of all calls are recorded. It may be
-// called once.
+// Run claims due rows until the end of ctx. It returns nil after the record of each outcome. It may be called once.
 func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	w := &worker{ctx: ctx, left: math.MaxInt, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {
