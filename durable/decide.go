@@ -43,7 +43,7 @@ type Decision struct {
 	By string
 	// Version is the [Row].Version that the operator saw. Decide rejects another version. DecideMany ignores it.
 	Version int64
-	// State, ReviewReason and At are the former state, the former reason and the time. Decide ignores them.
+	// State and ReviewReason are the values before the decision, and At is its time. Decide ignores these fields.
 	State        State
 	ReviewReason string
 	At           time.Time

@@ -97,7 +97,8 @@ func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
 	s.scheduler.Record(ctx, s.completion(s.call(ctx, j), 0))
 }
 
-// applyNotices applies notifications that arrived before the row existed, and reports whether its state has changed.
+// applyNotices applies notifications that arrived before the row existed, and reports whether the row's state has
+// changed.
 func (s *Store) applyNotices(ctx context.Context, userData string) (known bool, err error) {
 	notices, err := s.ledger.WaitingForRow(ctx, userData)
 	for _, n := range notices {

@@ -114,7 +114,7 @@ func (s *Store) poll(ctx context.Context, p ledger.Poll, endpoint string) (
 }
 
 // isAbout reports whether a response is about the row of a poll. All fields are optional, so a response without the
-// row's ids proves nothing.
+// row's ids is not evidence.
 func isAbout(status *paymentsvc.StatusResponse, p ledger.Poll) bool {
 	if status == nil {
 		return false

@@ -30,7 +30,8 @@ type State string
 const (
 	// StateCreated means that the row is stored, and will be started when it is due.
 	StateCreated State = "created"
-	// StateStarting means that a process has claimed the row. It is about to call the service, is calling it, or has died.
+	// StateStarting means that a process has claimed the row. The process will call the service, is calling it, or has
+	// died.
 	StateStarting State = "starting"
 	// StateUnknown means that the row may have been started. It is started again only after the service or an operator has
 	// confirmed that it was not started.

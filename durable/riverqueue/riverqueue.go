@@ -114,8 +114,9 @@ func (q *Queue) AddTo(c *river.Config) error {
 	return nil
 }
 
-// Start inserts a job and starts client. Pass the Config of client to [Queue.AddTo] first. So payouts from before a
-// crash do not wait for a leader of River. It returns the error of the insert or of [river.Client.Start].
+// Start inserts a job and starts client. The job sends payouts from before a crash without a wait for a leader of
+// River. Pass the Config of client to [Queue.AddTo] first. Start returns the error of the insert or of
+// [river.Client.Start].
 func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error {
 	if _, err := client.Insert(ctx, Batch{}, q.options()); err != nil {
 		return fmt.Errorf("riverqueue: start: %w", err)
