@@ -85,7 +85,8 @@ type Error struct {
 	// the errors of the context, the [Signer] and the http.RoundTripper.
 	Err error
 
-	signedAt, answeredAt time.Time // local times of the last attempt
+	signedAt, answeredAt time.Time     // local times of the last attempt
+	clockShift           time.Duration // of its timestamp header
 }
 
 // Error returns one line with the endpoint, whether money may have moved, and the reason.
@@ -120,7 +121,12 @@ func (e *Error) Error() string {
 // clocks describes the age of the timestamp and the clock difference, which are common causes of a rejected signature.
 func (e *Error) clocks() string {
 	var text string
-	if !e.signedAt.IsZero() && !e.answeredAt.IsZero() {
+	switch {
+	case e.clockShift > 0: // another clock than the local one, see HMACConfig.Now
+		text = "; the signer's clock is " + e.clockShift.String() + " ahead of the local clock"
+	case e.clockShift < 0:
+		text = "; the signer's clock is " + (-e.clockShift).String() + " behind the local clock"
+	case !e.signedAt.IsZero() && !e.answeredAt.IsZero():
 		age := e.answeredAt.Sub(e.signedAt).Round(time.Second)
 		text = "; the timestamp was " + age.String() + " old when the answer came"
 	}

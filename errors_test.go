@@ -77,6 +77,37 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 	}
 }
 
+func TestErrorOfARejectedSignatureNamesTheSignersClock(t *testing.T) {
+	const clean = "unauthorized: without Config.DecodeError this may be a proxy's answer; the timestamp was %s old when the " +
+		"answer came"
+	for _, test := range []struct {
+		shift, waits time.Duration // of the signer's clock; a remote signer waits before it signs
+		want         string
+	}{
+		{10 * time.Minute, 0, "; the signer's clock is 10m0s ahead of the local clock"},
+		{-time.Hour, 0, "; the signer's clock is 1h0m0s behind the local clock"},
+		{2 * time.Second, 0, fmt.Sprintf(clean, "0s")},
+		{-2 * time.Second, 0, fmt.Sprintf(clean, "0s")},
+		{0, 20 * time.Second, fmt.Sprintf(clean, "20s")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+				Scheme: testScheme(), Secret: testSecret, Now: func() time.Time { return time.Now().Add(test.shift) },
+			})
+			require.NoError(t, err)
+			c := newClient(t, "http://127.0.0.1", signedBy(paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
+				time.Sleep(test.waits)
+				return signer.Sign(r, body)
+			})), over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+				return canned(http.StatusUnauthorized, http.Header{}, ""), nil
+			})))
+			_, err = c.GetBalance(t.Context())
+			require.ErrorContains(t, err, test.want)
+			require.Equal(t, test.shift.Abs() > 2*time.Second, !strings.Contains(err.Error(), "old when"))
+		})
+	}
+}
+
 func TestErrorFieldsFindsCodeAndMessage(t *testing.T) {
 	type found = paymentsvc.ServiceError
 	for _, test := range []struct {

@@ -125,6 +125,7 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out re
 		Err:        err,
 		signedAt:   result.SignedAt,
 		answeredAt: result.At,
+		clockShift: result.ClockShift,
 	}
 	switch {
 	case result.NotSent:

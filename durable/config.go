@@ -83,7 +83,8 @@ type Config struct {
 	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
-	// [Row].Overdue. The document specifies no time for notifications, so 0 means that age alone is no reason for review.
+	// [Row].Overdue. DecideFound and DecideAcknowledge begin another period of this length. The document specifies no time
+	// for notifications, so 0 means that age alone is no reason for review.
 	PendingReview time.Duration
 	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0,
 	// means no limit. Without a limit, each call ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL

@@ -63,7 +63,7 @@ func (s *Store) Drained(ctx context.Context) error {
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	c, err := s.ledger.Status(ctx)
 	return Status{
-		Paused: c.Paused, Until: ledger.Time(c.Until), Reason: c.Reason, By: c.By,
+		Paused: c.Paused, Until: ledger.Time(c.Until), PausedAt: ledger.Time(c.PausedAt), Reason: c.Reason, By: c.By,
 		Hold: c.Hold, HoldReason: c.HoldReason, HoldBy: c.HoldBy, Generation: c.Generation,
 		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.c.Witness != nil,
 		Now: ledger.Time(c.Now),

@@ -29,7 +29,8 @@ const (
 	DecideResend DecisionKind = "again"
 	// DecidePoll polls the service now.
 	DecidePoll DecisionKind = "ask"
-	// DecideAcknowledge clears Row.ReviewReason and keeps the state.
+	// DecideAcknowledge clears Row.ReviewReason and keeps the state. A pending row with Row.Overdue needs the next review
+	// after another Config.PendingReview.
 	DecideAcknowledge DecisionKind = "seen"
 )
 
@@ -69,7 +70,7 @@ func (k DecisionKind) Allowed(r Row) bool {
 	case DecidePoll:
 		return r.State == StateUnknown && (r.Kind == KindPayment || r.OrderID != "")
 	case DecideAcknowledge:
-		return settled && review
+		return settled && review || r.Overdue
 	default:
 		return false
 	}
@@ -98,7 +99,7 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 		if err := s.checkResend(ctx, tx, r, d.Kind); err != nil {
 			return err
 		}
-		if err := decide(ctx, tx, r, d); err != nil {
+		if err := s.decide(ctx, tx, r, d); err != nil {
 			return err
 		}
 		return tx.KeepDecision(ctx, kept)
@@ -118,8 +119,10 @@ func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k De
 }
 
 // decide applies d to r if it fits r's state.
-func decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
-	if !d.Kind.Allowed(publicRow(r)) || d.Kind == DecideResend && r.OrderIDTaken {
+func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
+	public := publicRow(r)
+	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending // an operator may be early
+	if !d.Kind.Allowed(public) || d.Kind == DecideResend && r.OrderIDTaken {
 		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)
 	}
 	if d.OrderID != "" || d.Kind == DecideFound {

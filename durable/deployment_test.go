@@ -131,6 +131,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	}
 	queue(t, s, payouts("p", 2)...)
 	runBatch(t, s, nil)
+	_ = pay(t, s, "a payer who left")
 	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "another", success)))
 	cut := &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}
 	require.NoError(t, s.KeepUnreadable(t.Context(), cut))
@@ -139,13 +140,18 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	queue(t, s, payouts("held", 1)...)
 	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
 	owner.Exec(t, `UPDATE durable_queue SET created_at = created_at - 1000000`,
-		`UPDATE durable_orders SET created_at = created_at - 2000000`,
+		`UPDATE durable_orders SET created_at = created_at - CASE kind WHEN 'payout' THEN 2000000 ELSE 9000000 END`,
 		`UPDATE durable_notifications SET received_at = received_at - 3000000`)
 	found := figures()
 	assert.Equal(t, []string{"2", "true"}, found[:2])
 	assert.Regexp(t, "^10[0-9]{2}$", found[2])
 	assert.Regexp(t, "^20[0-9]{2}$", found[3])
 	assert.Equal(t, []string{"1", "1"}, found[4:])
+	for age, stopped := range map[string]string{"-60000": "true", "1000": "true", "299000": "true", "301000": "false"} {
+		owner.Exec(t, `UPDATE durable_control
+			SET paused = 0, pause_until = EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - `+age)
+		assert.Equal(t, stopped, figures()[1], "a timed pause, %s ms after its end", age)
+	}
 	_, err = monitor.ExecContext(t.Context(), `SELECT body FROM durable_unreadable`)
 	require.ErrorContains(t, err, "permission denied")
 	_, err = monitor.ExecContext(t.Context(), `SELECT destination FROM durable_rows`)

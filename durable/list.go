@@ -132,7 +132,8 @@ func (s *Store) selected(f Filter) ledger.Filter {
 // listed returns the exported form of a row. now is the database's time, for Overdue.
 func (s *Store) listed(r *row.Row, now int64) Row {
 	public := publicRow(r)
-	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending && now-r.CreatedAt >= s.c.PendingReview.Milliseconds()
+	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending && !r.Reviewed &&
+		now-r.CreatedAt >= s.c.PendingReview.Milliseconds()
 	return public
 }
 
@@ -152,7 +153,7 @@ func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		text := ledger.Identifier(text)
 		users := []string{text, derived(s.c.Project, KindPayment, text), derived(s.c.Project, KindPayout, text)}
-		found, now, err := s.ledger.Find(ctx, text, users...)
+		found, now, err := s.ledger.Find(ctx, s.c.PendingReview, text, users...)
 		if err == nil && len(found) == 0 {
 			var pruned bool
 			pruned, err = s.ledger.FindPruned(ctx, text, users...)

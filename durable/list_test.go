@@ -126,6 +126,59 @@ func TestRowsAndCountsHaveAges(t *testing.T) {
 	})
 }
 
+// The service still has the payouts as pending.
+func TestAcknowledgedPendingRowIsDueForReviewAfterAnotherPeriod(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock := &clocks{process: time.Now()}
+		const period = 2 * time.Hour
+		s := openShimmed(t, db, Config{PendingReview: period}, clock)
+		two := payouts("p", 2)
+		for i := range two {
+			two[i].Batch = "file"
+		}
+		queued := queue(t, s, two...)
+		runBatch(t, s, nil)
+		overdue := func(want int64) {
+			t.Helper()
+			users := []string{queued[0].UserData, queued[1].UserData}
+			for _, f := range []Filter{{Review: true}, {Review: true, UserData: users}} {
+				assert.Len(t, collect(t, s.Rows(t.Context(), f)), int(want))
+			}
+			var n int64
+			for _, user := range users {
+				for _, r := range collect(t, s.Find(t.Context(), user)) {
+					if r.Overdue {
+						n++
+					}
+				}
+			}
+			assert.Equal(t, want, n)
+			for _, f := range []Filter{{}, {Batch: "file"}} {
+				c := counts(t, s, f)
+				assert.Equal(t, []int64{want, want, 2}, []int64{c.Overdue.Rows, c.Review.Rows, c.States[StatePending].Rows})
+			}
+		}
+		seen := Decision{Kind: DecideAcknowledge, By: "ada"}
+		n, _, err := s.DecideMany(t.Context(), Filter{State: StatePending}, seen, false)
+		require.NoError(t, err)
+		assert.Zero(t, n, "too young for a review")
+		pass(t, db, clock, period)
+		overdue(2)
+		seen.UserData, seen.Version = queued[0].UserData, get(t, s, queued[0].UserData).Version
+		require.NoError(t, s.Decide(t.Context(), seen))
+		require.ErrorIs(t, s.Decide(t.Context(), seen), ErrChanged)
+		overdue(1)
+		n, _, err = s.DecideMany(t.Context(), Filter{Review: true}, seen, false)
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+		overdue(0)
+		pass(t, db, clock, period-time.Millisecond)
+		overdue(0)
+		pass(t, db, clock, time.Millisecond)
+		overdue(2)
+	})
+}
+
 func TestWithoutPendingReviewAgeIsNoReason(t *testing.T) {
 	db := sqlite(t)
 	clock := &clocks{process: time.Now()}

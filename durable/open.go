@@ -37,7 +37,8 @@ type Store struct {
 // busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
 //
 // Open holds payouts, see [Store.HoldPayouts], if db is on another server than before, or is an older copy. The
-// [Witness] of the Config shows an older copy. Open returns an error if it cannot hold the payouts.
+// [Witness] of the Config shows an older copy. Open returns an error if it cannot hold the payouts. It logs a warning
+// if other users can read a SQLite file.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	return open(ctx, db, c, "", time.Now)
 }

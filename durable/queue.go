@@ -104,6 +104,9 @@ func (s *Store) queuePart(ctx context.Context, tx *sql.Tx, rows []newRow, queued
 	}
 	for _, r := range rows { // only the first row with a reference is new
 		q := Queued{UserData: r.UserData, Reference: r.Reference, New: added[r.UserData]}
+		if existing := known[r.UserData]; existing != nil && !q.New {
+			q.Batch = existing.Batch
+		}
 		delete(added, r.UserData)
 		if hash, found := pruned[r.UserData]; !q.New && !r.Equal(known[r.UserData]) && (!found || hash != r.Hash()) {
 			q.Err = fmt.Errorf("%w: %q", ErrConflict, r.Reference)

@@ -102,6 +102,8 @@ type Queued struct {
 	// New reports whether the row was added. If New is false and Err is nil, an equal row exists, or [Store.Prune] has
 	// deleted it.
 	New bool
+	// Batch is the Batch of an existing payout, and "" for a new or pruned one.
+	Batch string
 	// Err wraps ErrConflict if the reference belongs to a row with other values, also after [Store.Prune].
 	Err error
 }
@@ -137,7 +139,7 @@ type Row struct {
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
 	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least
-	// [Config].PendingReview.
+	// [Config].PendingReview, without a review by an operator within this time.
 	Overdue bool
 	// Version changes with each change of the row except polls, see [Decision].
 	Version int64
@@ -211,6 +213,8 @@ type Status struct {
 	// Paused reports a pause. Until is its automatic end, or zero if [Store.Resume] must end it.
 	Paused bool
 	Until  time.Time
+	// PausedAt is the beginning of a pause without Until. It is zero for other pauses.
+	PausedAt time.Time
 	// Reason and By are the reason and the author of the pause. The author of an automatic pause is "durable".
 	Reason, By string
 	// Hold reports that new payouts are also held.

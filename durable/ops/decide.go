@@ -53,8 +53,8 @@ var choices = []choice{
 		Effect: "It is sent again, with the same user_data.", Button: "Send again",
 	},
 	{
-		Kind: durable.DecideAcknowledge, Title: "Reviewed: leave it as it is", Button: "Mark as reviewed",
-		Effect: "It keeps its state, and its review is done.",
+		Kind: durable.DecideAcknowledge, Title: "Reviewed, or still pending: leave it as it is", Button: "Mark as reviewed",
+		Effect: "It keeps its state, and its review is done. If it stays pending, its next review is due after a while.",
 	},
 }
 
@@ -174,9 +174,10 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 const errHoldChanged = rejection("The pause or the hold has changed meanwhile, so it was not ended. " +
 	"Look at its reason first.")
 
-// controlHash returns a hash that differs between two holds, and between two pauses with another author or reason. So
-// the form of an earlier pause or hold cannot end a later one that its operator has not seen.
+// controlHash returns a hash that differs between two holds, and between two pauses without an automatic end. So the
+// form of an earlier pause or hold cannot end a later one that its operator has not seen. Timed pauses differ by author
+// and reason, because each retry of such a pause gets another end.
 func controlHash(s durable.Status) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", s.Generation, s.By, s.Reason))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q", s.Generation, s.PausedAt.UnixMilli(), s.By, s.Reason))
 	return hex.EncodeToString(sum[:])
 }

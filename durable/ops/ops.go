@@ -3,7 +3,8 @@
 // script, and loads its files only from its own address. It shows only the end of a card number in a text, except in a
 // user_data or order_id.
 //
-// The page has no password. Serve it on a separate address behind your login, and set Config.Login.
+// The page has no password. Serve it on a separate address behind your login, and set Config.Login. Without Login,
+// operators can look, but not decide.
 package ops
 
 import (
@@ -24,10 +25,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// Config configures the page. The zero value serves requests to localhost and loopback addresses, without a login.
+// Config configures the page. The zero value serves requests to localhost and loopback addresses, without decisions.
 type Config struct {
 	// Login returns the operator's name, and reports whether the operator may see the page. Otherwise the response is HTTP
-	// 403. Without a name, an operator can look, but not decide. With a nil Login, the author of decisions is "no login".
+	// 403. Without a name, or with a nil Login, an operator can look, but not decide: the response to a form is HTTP 403.
 	Login func(*http.Request) (name string, ok bool)
 	// Balance is called at most once in 10 seconds. nil means [durable.Store.Balance].
 	Balance func(context.Context) (*paymentsvc.Balance, error)
@@ -45,7 +46,6 @@ type Config struct {
 const (
 	maxForm     = 64 << 10
 	rowsPerPage = 50
-	noLogin     = "no login"
 )
 
 //go:embed pages.html style.css
@@ -104,10 +104,11 @@ type operator struct{}
 // known rejects requests without a login, and forms without a name.
 func (p *page) known(handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := noLogin
+		name, unnamed := "", "ops.Config.Login is not set, and a decision needs the name of the operator"
 		if p.Login != nil {
 			var ok bool
 			name, ok = p.Login(r)
+			unnamed = "the login has no name for you, and a decision needs a name"
 			if !ok {
 				http.Error(w, "the login does not let you in", http.StatusForbidden)
 				return
@@ -115,7 +116,7 @@ func (p *page) known(handle handler) http.Handler {
 		}
 		name = strings.TrimSpace(name)
 		if r.Method == http.MethodPost && name == "" {
-			http.Error(w, "the login has no name for you, and a decision needs a name", http.StatusForbidden)
+			http.Error(w, unnamed, http.StatusForbidden)
 			return
 		}
 		r = r.WithContext(context.WithValue(r.Context(), operator{}, name))

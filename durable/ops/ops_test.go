@@ -106,6 +106,9 @@ func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	o.db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = o.db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
+	if c.Login == nil {
+		c.Login = ada
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	d.Service, d.Project, d.MaxConsecutiveRejections, d.Log = o.service, "test", -1, quiet
 	o.store, err = durable.Open(t.Context(), o.db, d)
@@ -229,6 +232,9 @@ func (o *office) confirm(path string, fields url.Values, page, id string) url.Va
 	require.Equal(o.t, 303, o.request(http.MethodPost, path, form).Code)
 	return form
 }
+
+// ada is a login that names every operator ada.
+func ada(*http.Request) (string, bool) { return "ada", true }
 
 func TestOverviewShowsRowsInNeedOfReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
@@ -390,6 +396,24 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 	}
 }
 
+func TestOverdueRowIsMarkedAsStillPending(t *testing.T) {
+	o := newOfficeWith(t, ops.Config{Login: ada}, durable.Config{PendingReview: 48 * time.Hour})
+	queued := o.queue("march", "1.00", "1.00")
+	assert.NotContains(t, o.page("/row/"+queued[0].UserData), `id="choice-seen"`, "it is too young")
+	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET created_at = created_at - 3 * 86400000;
+		UPDATE durable_orders SET created_at = created_at - 3 * 86400000`)
+	require.NoError(t, err)
+	row := "/row/" + queued[0].UserData
+	o.confirm(row, url.Values{"decision": {"seen"}}, o.page(row), `id="choice-seen"`)
+	assert.NotContains(t, o.page(row), "Needs review")
+	assert.Equal(t, durable.StatePending, o.row(queued[0].UserData).State)
+	form := url.Values{"decision": {"seen"}, "scope": {"all"}, "review": {"1"}}
+	preview := o.request(http.MethodPost, "/bulk", form).Body.String()
+	assert.Contains(t, preview, `<dd id="n">1</dd>`)
+	o.confirm("/bulk", nil, preview, `id="confirm"`)
+	assert.NotContains(t, o.page("/"), "pending for too long")
+}
+
 func TestPageReportsAMissingWitness(t *testing.T) {
 	const note = "No witness is configured"
 	assert.Contains(t, newOffice(t, ops.Config{}).page("/"), note, "SQLite's own file is beside the database")
@@ -475,12 +499,12 @@ func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
 	assert.Equal(t, 422, control("nonsense", "x"))
 	require.Equal(t, 303, control("pause", "the bank is closed"))
 	assert.Contains(t, o.page("/rows"),
-		"Paused by no login: payouts and retries stop, and new payments continue. Reason: the bank is closed")
+		"Paused by ada: payouts and retries stop, and new payments continue. Reason: the bank is closed")
 	first := o.queue("march", "1.00")
 	assert.Zero(t, o.service.total())
 	require.Equal(t, 303, control("hold", "restored a backup"))
 	require.Equal(t, 303, control("resume", ""))
-	assert.Contains(t, o.page("/"), "Payouts are held by no login")
+	assert.Contains(t, o.page("/"), "Payouts are held by ada")
 	o.send()
 	assert.Zero(t, o.service.total())
 	assert.Contains(t, o.page("/row/"+first[0].UserData), `name="decision" value="release"`)
@@ -515,7 +539,13 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
 		require.NoError(t, o.store.Pause(t.Context(), "grace", reason))
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
-		require.NoError(t, o.store.Pause(t.Context(), "ada", reason))
+		_, err = o.db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 1`) // long ago
+		require.NoError(t, err)
+		resume = hidden(o.page("/"), `id="resume"`)
+		resume.Set("do", "resume")
+		require.NoError(t, o.store.Resume(t.Context(), "ada"))
+		require.NoError(t, o.store.Pause(t.Context(), "grace", reason))
+		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code, "a later pause with the same reason")
 		_, err = o.store.HoldPayouts(t.Context(), "ada", "a restore")
 		require.NoError(t, err)
 		end := hidden(page, `id="end-hold"`)
@@ -592,6 +622,30 @@ func TestPageRejectsRequests(t *testing.T) {
 			assert.Contains(t, w.Header().Get(name), want, name)
 		}
 		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	}
+}
+
+func TestPageWithoutLoginRejectsDecisions(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	row := "/row/" + o.queue("march", "2.00")[0].UserData
+	o.handler = ops.New(o.store, ops.Config{Log: slog.New(slog.DiscardHandler)})
+	assert.Contains(t, o.page("/"), "Nobody can decide, because ops.Config.Login is not set.")
+	for path, form := range map[string]url.Values{
+		row: {"decision": {"paid"}, "sure": {"yes"}, "version": {"1"}}, "/control": {"do": {"pause"}, "reason": {"x"}},
+		"/bulk": {"decision": {"paid"}, "scope": {"all"}, "state": {"unknown"}}, "/unreadable": {"key": {"x"}},
+	} {
+		w := o.request(http.MethodPost, path, form)
+		assert.Equal(t, http.StatusForbidden, w.Code, path)
+		assert.Contains(t, w.Body.String(), "ops.Config.Login is not set", path)
+	}
+}
+
+func TestHoldNamesItsNextSteps(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	for _, text := range []string{"Next: import all files", "deployment.md#restore-a-backup", "held=1"} {
+		assert.Contains(t, o.page("/"), text)
 	}
 }
 

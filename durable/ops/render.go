@@ -23,6 +23,7 @@ func (p *page) functions() template.FuncMap {
 		"rowsOf": func(status *durable.Status, rows []durable.Row, selectable bool) table {
 			return table{status, rows, selectable}
 		},
+		"login":  func() bool { return p.Login != nil },
 		"notice": func() string { return p.Notice },
 		"at":     func(path string) string { return p.location(path, nil) },
 		"rowURL": func(userData string) string { return p.location("/row/"+url.PathEscape(userData), nil) },

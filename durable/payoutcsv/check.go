@@ -35,7 +35,7 @@ type Report struct {
 	// unset if the sum has more than 64 digits.
 	Payouts int64
 	Total   paymentsvc.Amount
-	// Rejected is the number of other rows. It includes Duplicates, the rows that repeat the reference of an earlier row.
+	// Rejected is the number of other rows. It includes Duplicates, the rows with [Row].Duplicate.
 	Rejected   int64
 	Duplicates int64
 	// Contradictions is the number of Duplicates that differ from the earlier row in amount or destination.
@@ -196,22 +196,28 @@ func exact(amount paymentsvc.Amount) *big.Rat {
 	return r
 }
 
-// duplicates has the first row of every reference, by the first 128 bits of the reference's SHA-256. A false match is
-// practically impossible.
-type duplicates map[[16]byte]first
+// duplicates has the first row of every reference, by 96 bits of the SHA-256 of the reference in lower case. A false
+// match is practically impossible. A second spelling of a reference has an entry by its own hash.
+type duplicates map[[12]byte]first
 
-// first has the line of a reference's first row, and a hash of its amount and destination, 0 for a rejected row.
-type first struct{ line, values uint32 }
+// first has the line of a reference's first row, a hash of its amount and destination, 0 for a rejected row, and a hash
+// of its reference.
+type first struct{ line, values, spelling uint32 }
 
-// add returns the earlier row of a duplicate reference, and the key for setting the values of a new reference.
-func (d duplicates) add(reference string, line int64) (earlier first, duplicate bool, key [16]byte) {
-	sum := sha256.Sum256([]byte(reference))
-	key = [16]byte(sum[:16])
-	earlier, duplicate = d[key]
-	if !duplicate {
-		d[key] = first{line: uint32(min(line, 1<<32-1))} //nolint:gosec // bounded
+// add returns the earlier row of a duplicate reference and the earlier row of another spelling, or zero values, and the
+// key for setting the values of a new reference.
+func (d duplicates) add(reference string, line int64) (earlier, spelled first, key [12]byte) {
+	exact, lower := sha256.Sum256([]byte(reference)), sha256.Sum256([]byte(strings.ToLower(reference)))
+	spelling := binary.BigEndian.Uint32(exact[:4])
+	key = [12]byte(lower[:12])
+	if other, known := d[key]; known && other.spelling != spelling {
+		spelled, key = other, [12]byte(exact[12:24]) // other bytes, because reference may be in lower case
 	}
-	return earlier, duplicate, key
+	earlier, known := d[key]
+	if !known {
+		d[key] = first{line: uint32(min(line, 1<<32-1)), spelling: spelling} //nolint:gosec // bounded
+	}
+	return earlier, spelled, key
 }
 
 // valuesOf hashes the value of an amount and the destination. Equal amounts such as 1.5 and 1.50 have the same hash.

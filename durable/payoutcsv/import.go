@@ -63,6 +63,9 @@ type Result struct {
 	// New is the number of payouts stored. Known is the number of payouts already in the database, with the same amount
 	// and destination.
 	New, Known int64
+	// Elsewhere is the number of Known payouts stored with another file or by your program, or pruned. They are not paid
+	// again. Unless this file corrects another file, its sender has perhaps used old references for new payments.
+	Elsewhere int64
 	// NewTotal is the sum of the New payouts.
 	NewTotal paymentsvc.Amount
 	// Before reports whether an earlier import of the same file was complete.
@@ -82,8 +85,9 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // with the first reading before it stores them.
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
-// the missing payouts and does not change stored payouts. After a lost connection, Import repeats the transaction for
-// c.Wait. If the lost transaction had committed, its payouts count as Known.
+// the missing payouts and does not change stored payouts. With another column of references, the same file would be
+// paid again, so Import then returns an error wrapping [durable.ErrInvalid]. After a lost connection, Import repeats
+// the transaction for c.Wait. If the lost transaction had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
@@ -128,7 +132,8 @@ type importer struct {
 	hash    hash.Hash
 	checked [][sha256.Size]byte // hashes of the full batches not yet read again
 	batch   durable.Batch
-	line    int64 // line number of the last row read
+	line    int64            // line number of the last row read
+	earlier map[int64]string // references of an earlier Import, by line
 	payouts []durable.NewPayout
 	added   sum
 	result  Result
@@ -136,22 +141,51 @@ type importer struct {
 
 // open stores the batch, or loads the progress of an earlier Import.
 func (i *importer) open(ctx context.Context) error {
-	return i.transaction(ctx, func(tx *sql.Tx) (err error) {
+	err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
 		i.batch, err = i.Store.AddBatch(ctx, tx, durable.Batch{
 			ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
 			Rejected: i.result.Report.Rejected,
 		})
 		return err
 	})
+	if err != nil || i.batch.Line == 0 {
+		return err
+	}
+	return i.retry(ctx, func() error {
+		i.earlier = map[int64]string{}
+		f := durable.Filter{Kind: durable.KindPayout, Batch: i.batch.ID, OldestFirst: true, Limit: batchRows}
+		for row, err := range i.Store.Rows(ctx, f) {
+			if err != nil {
+				return err
+			}
+			i.earlier[row.Line] = row.Reference
+		}
+		return nil
+	})
 }
 
-// transaction commits do. It repeats do after an error of the database, because the database may be restarting. So do
-// must be idempotent.
+// compareEarlier returns an error if an earlier Import read another reference in the line of a payout.
+func (i *importer) compareEarlier() error {
+	for _, p := range i.payouts {
+		if reference, read := i.earlier[p.Line]; read && reference != p.Reference {
+			return fmt.Errorf("%w: Options: the earlier import of this file read another reference in line %d, "+
+				"want the same Columns and Comma (-columns)", durable.ErrInvalid, p.Line)
+		}
+	}
+	return nil
+}
+
+// transaction commits do. It repeats do after an error of the database, so do must be idempotent.
 func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) error {
+	return i.retry(ctx, func() error { return i.try(ctx, do) })
+}
+
+// retry repeats do after an error of the database, because the database may be restarting.
+func (i *importer) retry(ctx context.Context, do func() error) error {
 	wait := cmp.Or(i.Wait, defaultWait)
 	begun := time.Now()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := i.try(ctx, do)
+		err := do()
 		if err == nil || errors.Is(err, durable.ErrInvalid) || errors.Is(err, durable.ErrChanged) {
 			return err
 		}
@@ -250,6 +284,9 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 
 // store stores the payouts read since the last call.
 func (i *importer) store(ctx context.Context, complete bool) error {
+	if err := i.compareEarlier(); err != nil {
+		return err
+	}
 	for {
 		var queued []durable.Queued
 		err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
@@ -294,6 +331,9 @@ func (i *importer) count(queued []durable.Queued) {
 			i.added.add(exact(i.payouts[n].Amount))
 		default:
 			i.result.Known++
+			if q.Batch != i.result.Batch {
+				i.result.Elsewhere++
+			}
 		}
 	}
 	i.payouts, i.result.NewTotal = i.payouts[:0], i.added.amount(i.scale())

@@ -74,6 +74,51 @@ func fileOf(n int) string {
 	return b.String()
 }
 
+func importFile(t *testing.T, c ImportConfig, file string) (Result, error) {
+	t.Helper()
+	return Import(t.Context(), c, strings.NewReader(file))
+}
+
+// The second file has the references of the first, as if they named persons.
+func TestImportCountsPayoutsOfOtherFiles(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		for _, tt := range []struct {
+			file                  string
+			fresh, old, elsewhere int64
+		}{
+			{header + "a,1,x\nb,1,x\n", 2, 0, 0},
+			{header + "a,1,x\nb,1,x\n", 0, 2, 0},
+			{header + "b,1,x\na,1,x\n", 0, 2, 2},
+			{header + "b,1,x\nc,1,x\n", 1, 1, 1},
+			{header + "b,1,x\nc,1,x\n", 0, 2, 1},
+			{header + "b,2,x\n", 0, 0, 0},
+		} {
+			r, err := importFile(t, c, tt.file)
+			require.NoError(t, err)
+			assert.Equal(t, []int64{tt.fresh, tt.old, tt.elsewhere}, []int64{r.New, r.Known, r.Elsewhere}, tt.file)
+		}
+	})
+}
+
+func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n3,i-3,1,x\n"
+		c.Scale = -1 // rejects the second payout
+		c.Ignore, c.Columns = []string{"id"}, map[string]string{"reference": "invoice"}
+		_, err := importFile(t, c, file)
+		require.NoError(t, err)
+		c.Scale = 2
+		r, err := importFile(t, c, file)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 2}, []int64{r.New, r.Known}, "other options add missing payouts")
+		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"}
+		_, err = importFile(t, c, file)
+		require.ErrorIs(t, err, durable.ErrInvalid)
+		assert.ErrorContains(t, err, "read another reference in line 2")
+		assert.Len(t, stored(t, c), 3)
+	})
+}
+
 func stored(t *testing.T, c ImportConfig) (rows []durable.Row) {
 	t.Helper()
 	for row, err := range c.Store.Rows(t.Context(), durable.Filter{Kind: durable.KindPayout}) {

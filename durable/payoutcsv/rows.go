@@ -70,7 +70,8 @@ type Row struct {
 	// Rejected is the reason for a rejection, in one line without any value of the row, or "" for a payout. In a rejected
 	// row, Reference, Amount and Destination are empty.
 	Rejected string
-	// Duplicate reports whether the row is rejected because it repeats the reference of an earlier row.
+	// Duplicate reports whether the row is rejected because it repeats the reference of an earlier row, or has the
+	// reference in another case and the same amount and destination.
 	Duplicate bool
 	// Contradicts reports whether the earlier row has another amount or destination, see [ErrContradiction].
 	Contradicts bool
@@ -200,7 +201,7 @@ func (r *reader) check(line int64, record []string) Row {
 	if reason := checkText(row.Reference); reason != "" {
 		return r.reject(row, "reference: "+reason)
 	}
-	earlier, duplicate, key := r.seen.add(row.Reference, line)
+	earlier, spelled, key := r.seen.add(row.Reference, line)
 	if reason := checkText(row.Destination); reason != "" {
 		return r.reject(row, "destination: "+reason)
 	}
@@ -212,7 +213,7 @@ func (r *reader) check(line int64, record []string) Row {
 		return r.reject(row, "the file ends in this row without a line end and may be cut off: end the line")
 	}
 	values := valuesOf(row.value, row.Destination)
-	if duplicate {
+	if earlier.line != 0 {
 		again := r.reject(row, fmt.Sprintf("duplicate reference, already in line %d", earlier.line))
 		again.Duplicate = true
 		if earlier.values != 0 && earlier.values != values {
@@ -221,7 +222,12 @@ func (r *reader) check(line int64, record []string) Row {
 		}
 		return again
 	}
-	r.seen[key] = first{r.seen[key].line, values}
+	r.seen[key] = first{r.seen[key].line, values, r.seen[key].spelling}
+	if spelled.values == values {
+		again := r.reject(row, fmt.Sprintf("the reference of line %d in another case, with equal values", spelled.line))
+		again.Duplicate = true
+		return again
+	}
 	return row
 }
 

@@ -207,6 +207,16 @@ func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
 	}
 }
 
+func TestRowsRejectsAReferenceInAnotherCaseWithEqualValues(t *testing.T) {
+	got, err := read(t, header+"r1,5,x\nR1,5.00,x\nR1,6,x\nr2,5,x\nR2,5,y\nr2,5,x\n", Options{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"2 r1 5 x", "3: the reference of line 2 in another case, with equal values",
+		"4: lines 3 and 4 have one reference with different values", "5 r2 5 x", "6 R2 5 y",
+		"7: duplicate reference, already in line 5",
+	}, got)
+}
+
 func TestRowsRejectsDuplicates(t *testing.T) {
 	rows, err := read(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
 	require.NoError(t, err)

@@ -35,6 +35,9 @@ func (p *program) check(ctx context.Context, stdout, stderr io.Writer) (int, err
 	}
 	enough := report.Total.IsSet() && balance.PayoutBalance.Cmp(report.Total) >= 0
 	_, _ = fmt.Fprintf(stdout, "balance    %s %s\n", balance.PayoutBalance, balance.Currency)
+	if p.fake != nil {
+		_, _ = fmt.Fprintln(stdout, "The balance is that of the fake, because -service is not set.")
+	}
 	if !enough {
 		_, _ = fmt.Fprintln(stdout, "The balance does not cover the total.")
 	}
@@ -106,7 +109,7 @@ func (p *program) importAndWait(ctx context.Context, stdout, stderr io.Writer) (
 	if err != nil {
 		return exitError, err
 	}
-	return sent.print(stdout, result.Report.Rejected+result.Conflicts), nil
+	return sent.print(stdout, result.Report.Rejected+result.Conflicts, result.Elsewhere), nil
 }
 
 // wait returns when every payout of the file was sent or is blocked until an operator acts.
@@ -203,8 +206,8 @@ func (s *summary) add(stored durable.Compared) {
 func (s *summary) stopped() bool { return s.status.Paused && s.status.Until.IsZero() }
 
 // print prints the states and the tasks of the operator, and returns the exit status. rejected counts the rows of the
-// file without a payout.
-func (s *summary) print(out io.Writer, rejected int64) int {
+// file without a payout, and elsewhere the payouts stored before this file.
+func (s *summary) print(out io.Writer, rejected, elsewhere int64) int {
 	for _, state := range durable.States() {
 		if n := s.states[state]; n > 0 {
 			_, _ = fmt.Fprintf(out, "%8d %s\n", n, state)
@@ -219,6 +222,7 @@ func (s *summary) print(out io.Writer, rejected int64) int {
 		text string
 	}{
 		{rejected, "rejected in the file: correct and send again what was to be paid"},
+		{elsewhere, "known from another file and not paid again: a new payment needs a new reference"},
 		{s.held, "held until an operator releases them on the operators' page. " + s.status.HoldReason},
 		{s.pruned, "pruned: the final states are not known any more"},
 		{s.missing, "missing in the database: was it restored? Run the command again"},
@@ -245,7 +249,8 @@ func (p *program) hold(ctx context.Context, stdout io.Writer) error {
 	generation, err := p.store.HoldPayouts(ctx, "the command line", p.set.Args[0])
 	if err == nil {
 		_, _ = fmt.Fprintf(stdout,
-			"held; generation %d: compare and release the payouts on the operators' page\n", generation)
+			"held; generation %d: now serve, import all files since the backup again, and compare the payouts on the "+
+				"operators' page with the service's list; see docs/deployment.md#restore-a-backup\n", generation)
 	}
 	return err
 }

@@ -95,6 +95,22 @@ func TestPayoutsReportsPayoutsOfOtherFiles(t *testing.T) {
 	}
 }
 
+// The second file pays last month's references, and the exit status reports that it pays nobody.
+func TestPayoutsReportsKnownReferencesOfANewFile(t *testing.T) {
+	service := startService(t)
+	args := append(serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db")), "payouts")
+	march := example(t, 2)
+	for _, c := range []struct {
+		file string
+		code int
+	}{{march, exitDone}, {march, exitDone}, {march + "\n", exitReview}, {march + "\n", exitReview}} {
+		code, out := command(t, append(args, fileWith(t, c.file))...)
+		assert.Equal(t, c.code, code, out)
+		assert.Equal(t, c.code == exitReview, strings.Contains(out, "2 known from another file and not paid again"), out)
+	}
+	assert.Len(t, service.Orders(), 2)
+}
+
 func TestPayoutsReportsPrunedPayouts(t *testing.T) {
 	service := startService(t)
 	args := serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db"))
@@ -124,7 +140,7 @@ func TestPayoutsReportsMissingPayouts(t *testing.T) {
 	sent, err := p.wait(t.Context())
 	require.NoError(t, err)
 	var out strings.Builder
-	assert.Equal(t, exitReview, sent.print(&out, 0))
+	assert.Equal(t, exitReview, sent.print(&out, 0, 0))
 	assert.Contains(t, out.String(), "2 missing in the database")
 }
 
@@ -204,6 +220,9 @@ func TestCheckSendsNothing(t *testing.T) {
 		assert.NoFileExists(t, database)
 	}
 	assert.Empty(t, service.Orders())
+	code, out := command(t, "check", fileWith(t, example(t, 1)))
+	assert.Equal(t, exitDone, code)
+	assert.Contains(t, out, "The balance is that of the fake")
 }
 
 func TestResultsWritesOneFileOrAll(t *testing.T) {

@@ -34,25 +34,11 @@ func (p *program) openDatabase() (err error) {
 		return errors.New("-database is neither postgres://... nor the path of a file")
 	default:
 		p.db, p.read, err = p.openSQLite(address)
-		if err == nil {
-			p.warnReadable(address)
-		}
 	}
 	if err == nil {
 		p.ends = append(p.ends, func() { _, _ = p.read.Close(), p.db.Close() })
 	}
 	return err
-}
-
-// warnReadable warns if other users can read the SQLite file, because it contains full destinations of payouts.
-func (p *program) warnReadable(file string) {
-	for _, name := range []string{file, file + "-wal", file + "-shm"} {
-		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
-			p.log.Warn(
-				"others can read the database: chmod 600", "file", filepath.Base(name), "mode", info.Mode().Perm().String(),
-			)
-		}
-	}
 }
 
 func openPostgres(address string) (*sql.DB, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -25,6 +26,9 @@ const (
 
 // demo replaces the flags for the caller, keys, scheme and errors with the settings of the fake.
 func (set *settings) demo() (err error) {
+	if set.UserHeader == "" {
+		set.AdminUser = cmp.Or(set.AdminUser, "demo")
+	}
 	set.Partner, set.Project, set.Keys = demoPartner, demoProject, []paymentsvc.Secret{demoSecret}
 	set.DecodeError, set.NotFound, err = decoders(demoFields,
 		string(paymentsvctest.ProblemNotFound), string(paymentsvctest.ProblemRepeated))

@@ -138,7 +138,7 @@ func (p *program) openStore(ctx context.Context) error {
 	p.store, err = durable.Open(ctx, p.db, durable.Config{
 		Service: p.client, Project: project, ReadDB: p.read, Witness: witness, NotFound: p.set.NotFound,
 		InsufficientFundsCodes: p.set.AccountCodes, Slots: p.set.Slots,
-		OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log,
+		PendingReview: p.set.PendingReview, OnChange: ship, Hooks: p.measure.Hooks(), Log: p.log,
 		AllowUnsafeDatabase: p.set.AllowUnsafe,
 	})
 	if errors.Is(err, durable.ErrUnsafeDatabase) && strings.Contains(err.Error(), "Config.Project") {

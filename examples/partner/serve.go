@@ -51,6 +51,9 @@ func (p *program) operators() http.Handler {
 	if p.fake != nil {
 		config.Notice = "demo: the service is a fake"
 	}
+	if name := p.set.AdminUser; name != "" {
+		config.Login = func(*http.Request) (string, bool) { return name, true }
+	}
 	if header := p.set.UserHeader; header != "" { // the login proxy must remove this header from incoming requests
 		config.Login = func(r *http.Request) (string, bool) {
 			names := r.Header.Values(header)
@@ -59,6 +62,9 @@ func (p *program) operators() http.Handler {
 			}
 			return names[0], true
 		}
+	}
+	if config.Login == nil {
+		p.log.Warn("nobody can decide on the operators' page: set -admin-user-header, or -admin-user for one operator")
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", ops.OnlyHosts(p.set.AdminHosts, p.measure.Handler()))

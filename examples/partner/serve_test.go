@@ -323,7 +323,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	started := len(service.Orders())
 	file := fileWith(t, "reference,amount,destination\n1,1,"+card+"\n")
 	for _, args := range [][]string{
-		{"-database", database}, {"-database", database, "payouts", file}, append(flags, "-project", "2003"),
+		append(flags, "-project", "2003"), append(flags, "-project", "2003", "payouts", file),
 	} {
 		code, out := command(t, args...)
 		assert.NotEqual(t, exitDone, code, out)
@@ -349,7 +349,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	for _, database := range []string{
 		"host=db password=hunter2", "mysql://me:hunter2@db/partner", "postgres://me:hunter2@db:x/",
 	} {
-		code, _ := command(t, "-database", database)
+		code, _ := command(t, append(flags, "-database", database)...)
 		assert.Equal(t, exitError, code)
 	}
 	files, err := os.ReadDir(".")
@@ -427,6 +427,37 @@ func age(t *testing.T, database string) {
 	defer db.Close()
 	_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
 	require.NoError(t, err)
+}
+
+func TestOldPendingPaymentsNeedReview(t *testing.T) {
+	flags := serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))
+	s := startServing(t, from(), append(flags, "-pending-review", "1ms")...)
+	page, _ := s.buy(t)
+	until(t, page, state(durable.StatePending))
+	until(t, s.Admin+"/", "1 of them pending for too long")
+}
+
+// pauseByForm sends the form of a pause to the operators' page, and returns the HTTP status.
+func pauseByForm(t *testing.T, s *serving) int {
+	t.Helper()
+	resp, err := http.PostForm(s.Admin+"/control", url.Values{"do": {"pause"}, "reason": {"lunch"}})
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp.StatusCode
+}
+
+func TestDecisionsNeedTheNameOfAnOperator(t *testing.T) {
+	demo := startServing(t, from())
+	assert.Equal(t, 200, pauseByForm(t, demo))
+	assert.Contains(t, read(t, demo.Admin+"/"), "Paused by demo")
+	flags := serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))
+	nobody := startServing(t, from(), flags...)
+	assert.Equal(t, 403, pauseByForm(t, nobody))
+	assert.Contains(t, nobody.Out.String(), "nobody can decide")
+	nobody.Stop(t)
+	one := startServing(t, from(), append(flags, "-admin-user", "ada")...)
+	assert.Equal(t, 200, pauseByForm(t, one))
+	assert.Contains(t, read(t, one.Admin+"/"), "Paused by ada")
 }
 
 // TestOperatorsDecideWithAName sends a payout again that never arrived.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -30,7 +31,7 @@ release. make-payouts writes an example of a file. All write to the standard out
 Exit status: 0 if the service has every payout of the file, and notifications report the final states; 1 for an error;
 2 for wrong flags; 3 if something needs review.
 
-Without -service all calls go to a fake service inside this process, and no money moves.
+Without -service all calls go to a fake service inside this process, with its own database, and no money moves.
 
 `
 
@@ -51,7 +52,9 @@ type settings struct {
 	DecodeError                     paymentsvc.ErrorDecoder
 	NotFound                        func(*paymentsvc.Error) bool
 	AccountCodes, AdminHosts        []string
-	Addr, Admin, UserHeader         string
+	Addr, Admin                     string
+	AdminUser, UserHeader           string // for the names of operators
+	PendingReview                   time.Duration
 	Slots, DemoFaults               int
 	AllowUnsafe, Traces, LogJSON    bool
 	LogLevel                        slog.Level
@@ -99,8 +102,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	text := func(to *string) func(string) error { return func(s string) error { *to = s; return nil } }
 	list := func(to *[]string) func(string) error { return func(s string) error { *to = split(s); return nil } }
 
-	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file (DATABASE_URL;\n"+
-		"with the fake, without either: a SQLite file that is removed at the end)", text(&set.Database))
+	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file (DATABASE_URL);\n"+
+		"the fake has a SQLite file that is removed at the end", text(&set.Database))
 	flags.StringVar(&set.Witness, "witness", "",
 		"`file` that detects a restored database, on another volume than the database; with PostgreSQL there is no default")
 	flags.Func(
@@ -128,7 +131,12 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Func(
 		"admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts),
 	)
-	flags.StringVar(&set.UserHeader, "admin-user-header", "", "`name` of the header in which your login says who decides")
+	flags.StringVar(&set.UserHeader, "admin-user-header", "",
+		"`name` of the header in which your login sends the operator's name; without a name nobody can decide")
+	flags.StringVar(&set.AdminUser, "admin-user", "",
+		"`name` of the only operator, instead of -admin-user-header, if nobody else reaches the operators' page")
+	flags.DurationVar(&set.PendingReview, "pending-review", 24*time.Hour,
+		"`age` at which a payment or payout needs review because its notification may be lost; 0 is never")
 	flags.IntVar(&set.Slots, "slots", 8, "calls that this process makes at once")
 	flags.BoolVar(
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
@@ -197,6 +205,13 @@ func (set *settings) complete(words []string) error {
 		return nil
 	case set.DemoFaults < 0 || set.Slots < 1 || set.File.Scale < 0:
 		return errors.New("-demo-faults, -slots or -scale is out of range")
+	case set.Database != "" && set.Service == "":
+		return errors.New("-database (DATABASE_URL) needs -service (PAYMENTSVC_URL): the fake has its own database, " +
+			"because it forgets its payouts at the end")
+	case set.AdminUser != "" && set.UserHeader != "":
+		return errors.New("-admin-user and -admin-user-header exclude each other")
+	case set.PendingReview < 0:
+		return errors.New("-pending-review is negative")
 	case set.Database == "" && (set.Command == "hold" || set.Service != "" && set.Command != "check"):
 		return errors.New("-service and hold need -database: a database for one run forgets its payouts and its hold")
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -77,6 +78,8 @@ type Result struct {
 	Repeated bool
 	// SignedAt is the time before the signature.
 	SignedAt time.Time
+	// ClockShift is how far the timestamp header is ahead of the local clock, or 0 for at most two seconds.
+	ClockShift time.Duration
 	// Status, Header and At (the time of the header) describe the response. Status is 0 without a response.
 	Status int
 	Header http.Header
@@ -111,7 +114,7 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	if !once {
 		trace.guard = newGuard(req)
 	}
-	result := Result{Tried: true, SignedAt: start}
+	result := Result{Tried: true, SignedAt: start, ClockShift: clockShift(req.Header, start, time.Now())}
 	defer func() { trace.finish(result.Status >= 200 && result.Err == nil) }()
 
 	// The trace begins after signing, because a signer may send requests of its own.
@@ -157,6 +160,21 @@ func (c *Client) request(ctx context.Context, r *Request, b *body, foreign bool)
 		return nil, errors.New("signing: the Signer changed the method")
 	}
 	return req, cleanHeader(req.Header)
+}
+
+// clockShift returns Result.ClockShift for a request signed between two times.
+func clockShift(h http.Header, began, ended time.Time) time.Duration {
+	const tolerated = 2 * time.Second // the header has whole seconds
+	seconds, err := strconv.ParseInt(h.Get("Timestamp"), 10, 64)
+	signed := time.Unix(seconds, 0)
+	switch {
+	case err != nil:
+	case signed.Before(began.Add(-tolerated)):
+		return signed.Sub(began).Round(time.Second)
+	case signed.After(ended.Add(tolerated)):
+		return signed.Sub(ended).Round(time.Second)
+	}
+	return 0
 }
 
 // contentType is the value of a header.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -48,7 +49,11 @@ func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
 	require.NoError(t, err)
-	quoted := textsOfTables(string(page))
+	ofSDK, ofDurable, _ := strings.Cut(string(page), "\n## Package durable\n")
+	for _, text := range textsOfTables(ofDurable) {
+		assert.Contains(t, durableSource(t), text, "no text of durable")
+	}
+	quoted := textsOfTables(ofSDK)
 	require.Greater(t, len(quoted), 40)
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
@@ -63,6 +68,23 @@ func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	for _, text := range texts {
 		assert.Contains(t, quoted, text, "on no page")
 	}
+}
+
+// durableSource returns the code and the page of package durable, because this module does not import it.
+func durableSource(t *testing.T) string {
+	t.Helper()
+	var source strings.Builder
+	files := os.DirFS(filepath.Join(root, "durable"))
+	require.NoError(t, fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+			!strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".html") {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		source.Write(content)
+		return err
+	}))
+	return source.String()
 }
 
 // textsOfTables returns the error texts in the tables of docs/troubleshooting.md. Each code span in the first column is
@@ -212,10 +234,14 @@ func readBalance(c *paymentsvc.Client) error {
 }
 
 func signer(part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
+	return signerAt(func() time.Time { return time.Unix(1_700_000_000, 0) }, part, key)
+}
+
+func signerAt(now func() time.Time, part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex},
 		Secret: key, SecretEndsInLineBreak: true, // only in failedAssertions
-		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+		Now: now,
 	})
 	if err != nil {
 		panic(err)
@@ -227,8 +253,9 @@ func signer(part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Sig
 func failure(t *testing.T, call call, changes ...func(*paymentsvc.Config)) error {
 	t.Helper()
 	cfg := paymentsvc.Config{
-		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42, Signer: signer(scheme.Canonical, secret),
-		Retry: paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
+		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42,
+		Signer: signerAt(time.Now, scheme.Canonical, secret),
+		Retry:  paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
 	}
 	for _, change := range changes {
 		change(&cfg)
@@ -404,6 +431,11 @@ func oddResponses(t *testing.T) (list []error) {
 		answer(startPayment, 307, 0, text(""))
 		date = []string{time.Now().Add(7 * time.Minute).UTC().Format(http.TimeFormat)}
 		answer(startPayment, 401, 0, text(reported), decoder)
+		date = nil
+		ahead := func() time.Time { return time.Now().Add(10 * time.Minute) }
+		answer(startPayment, 401, 0, text(reported), decoder, func(c *paymentsvc.Config) {
+			c.Signer = signerAt(ahead, scheme.Canonical, secret)
+		})
 	})
 	return list
 }

@@ -14,8 +14,9 @@ import (
 // Itself is the name of durable as the author of a pause or a hold.
 const Itself = "durable"
 
+// A pause until Resume has its beginning in pause_until.
 const pauseUntilResume = `UPDATE durable_control
-	SET paused = 1, pause_until = 0, probe = '', paused_by = $1, pause_reason = $2`
+	SET paused = 1, pause_until = {now}, probe = '', paused_by = $1, pause_reason = $2`
 
 // Pause stops all claims of all processes until Resume.
 func (l *Ledger) Pause(ctx context.Context, by, reason string) error {
@@ -34,6 +35,7 @@ func (l *Ledger) Resume(ctx context.Context) error {
 type ControlStatus struct {
 	Paused, Hold                         bool
 	Until                                int64 // end of a timed pause, or 0
+	PausedAt                             int64 // the beginning of an endless pause
 	Reason, By, HoldReason, HoldBy, Code string
 	Generation, Run, Starting, Now       int64
 }
@@ -43,9 +45,10 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	var s ControlStatus
 	var endless bool
 	err := l.one(ctx, l.DB, []any{
-		&endless, &s.Until, &s.Reason, &s.By, &s.Hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code, &s.Run, &s.Now,
-		&s.Starting,
-	}, `SELECT paused, CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
+		&endless, &s.PausedAt, &s.Until, &s.Reason, &s.By, &s.Hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code,
+		&s.Run, &s.Now, &s.Starting,
+	}, `SELECT paused, pause_until * paused,
+		CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
 		pause_reason, paused_by, hold, hold_reason, held_by, generation, run_code, run_length, {now},
 		(SELECT COUNT(*) FROM durable_claims) FROM durable_control`)
 	s.Paused = endless || s.Until > 0

@@ -28,7 +28,8 @@ type Filter struct {
 	// After is the place after which the list continues. The zero value is the beginning.
 	After Place
 
-	unflagged bool // selects rows without a review reason
+	unflagged  bool          // selects rows without a review reason
+	unreviewed time.Duration // selects rows without a review by an operator within this time
 }
 
 // Place is a place in a list. Lists are in the order of a time and then of a key, because several entries may have the
@@ -79,6 +80,7 @@ func (s *selection) parts(f Filter, limit int) (parts []string) {
 	}
 	if f.Review && f.Overdue > 0 && !f.Held && (f.State == "" || f.State == row.Pending) {
 		f.State, f.Review, f.unflagged, f.MinAge = row.Pending, false, true, max(f.MinAge, f.Overdue)
+		f.unreviewed = f.Overdue
 		parts = append(parts, s.parts(f, limit)...)
 	}
 	return parts
@@ -165,9 +167,17 @@ func (s *selection) queued(f Filter, from string) (sources []string) {
 	return sources
 }
 
+// reviewedWithin is the condition of the decisions after which a row is pending for another period, without the
+// parameter of the period.
+const reviewedWithin = `d.decision IN ('seen', 'found') AND d.decided_at > {now} - `
+
 // part returns the statement for the rows of f in a source.
 func (s *selection) part(f Filter, source string, limit int) string {
 	where := source + s.bounds(f)
+	if f.unreviewed > 0 { // one row at a time, because a join may read and sort the whole range
+		where += ` AND NOT EXISTS (SELECT 1 FROM durable_decisions AS d
+			WHERE d.user_data = s.user_data AND ` + reviewedWithin + s.arg(f.unreviewed.Milliseconds()) + ` LIMIT 1 OFFSET 0)`
+	}
 	if rest := s.rest(f, source); len(rest) > 0 {
 		// A subquery per row keeps the order of the index. For a join, PostgreSQL may read and sort the whole range.
 		where += ` AND (SELECT ` + strings.Join(rest, ` AND `) + ` FROM durable_rows AS r WHERE r.user_data = s.user_data)`

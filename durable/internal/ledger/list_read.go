@@ -47,7 +47,31 @@ func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (pag
 		page = append(page, r)
 		return err
 	}, text, s.args...)
-	return page, now, err
+	if err != nil {
+		return nil, 0, err
+	}
+	return page, now, l.markReviewed(ctx, on, page, now, f.Overdue)
+}
+
+// markReviewed sets Reviewed of the pending rows with a review within overdue.
+func (l *Ledger) markReviewed(
+	ctx context.Context, on rowser, rows []*row.Row, now int64, overdue time.Duration,
+) error {
+	var old []string
+	for _, r := range rows {
+		if overdue > 0 && r.State == row.Pending && now-r.CreatedAt >= overdue.Milliseconds() {
+			old = append(old, r.UserData)
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	reviewed, err := l.texts(ctx, on, `SELECT DISTINCT d.user_data FROM durable_decisions AS d
+		WHERE d.user_data{in $1} AND `+reviewedWithin+`$2`, list(old), overdue.Milliseconds())
+	for _, r := range rows {
+		r.Reviewed = slices.Contains(reviewed, r.UserData)
+	}
+	return err
 }
 
 // selection reads the generations and the times of the batch, which the statements about f need.
@@ -73,6 +97,9 @@ func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selectio
 // l.DB.
 func (l *Ledger) Named(ctx context.Context, f Filter, userData []string) (named []*row.Row, now int64, err error) {
 	found, now, err := l.rows(ctx, l.DB, `r.user_data{in $1}`, list(userData))
+	if err == nil {
+		err = l.markReviewed(ctx, l.DB, found, now, f.Overdue)
+	}
 	for _, r := range found {
 		if f.selects(r, now) {
 			named = append(named, r)
@@ -95,7 +122,7 @@ func (f Filter) compare(a, b Place) int {
 // selects reports whether f selects a row.
 func (f Filter) selects(r *row.Row, now int64) bool {
 	age := now - r.CreatedAt
-	overdue := f.Overdue > 0 && r.State == row.Pending && age >= f.Overdue.Milliseconds()
+	overdue := f.Overdue > 0 && r.State == row.Pending && age >= f.Overdue.Milliseconds() && !r.Reviewed
 	switch {
 	case f.Kind != "" && f.Kind != r.Kind, f.State != "" && f.State != r.State, f.Batch != "" && f.Batch != r.Batch,
 		f.ErrorCode != "" && f.ErrorCode != r.ErrorCode, f.Held && !r.Held, f.Review && r.ReviewReason == "" && !overdue,
@@ -107,14 +134,17 @@ func (f Filter) selects(r *row.Row, now int64) bool {
 	}
 }
 
-// Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from l.DB.
-func (l *Ledger) Find(ctx context.Context, orderID string, userData ...string) ([]*row.Row, int64, error) {
+// Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from l.DB. overdue
+// is that of [Filter].
+func (l *Ledger) Find(
+	ctx context.Context, overdue time.Duration, orderID string, userData ...string,
+) ([]*row.Row, int64, error) {
 	users, err := l.texts(ctx, l.DB, `SELECT user_data FROM durable_orders
 		WHERE kind IN ('payment', 'payout') AND order_id = $1`, orderID)
 	if err != nil {
 		return nil, 0, err
 	}
-	return l.Named(ctx, Filter{}, append(users, userData...))
+	return l.Named(ctx, Filter{Overdue: overdue}, append(users, userData...))
 }
 
 // Count is a number of rows with the creation time of the oldest row.
@@ -170,7 +200,9 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 		count(&c.Review, s.parts(Filter{Kind: kind, Review: true, OldestFirst: true}, limit)...)
 		count(&c.Held, s.parts(Filter{Kind: kind, Held: true, OldestFirst: true}, limit)...)
 		if overdue > 0 {
-			late := Filter{Kind: kind, State: row.Pending, MinAge: overdue, OldestFirst: true}
+			late := Filter{
+				Kind: kind, State: row.Pending, MinAge: overdue, unreviewed: overdue, OldestFirst: true,
+			}
 			count(&c.Overdue, s.parts(late, limit)...)
 			late.Review = true
 			count(&both[i], s.parts(late, limit)...)
@@ -209,7 +241,8 @@ func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64, l
 		c.Overdue.add(late*n, oldest, noLimit)
 		c.Held.add(held*n, oldest, noLimit)
 		return nil
-	}, listBatchCounts, batch, overdue, cmp.Or(int64(limit), noLimit))
+	}, strings.Replace(listBatchCounts, `{reviewed within}`, reviewedWithin, 1),
+		batch, overdue, cmp.Or(int64(limit), noLimit))
 	if err != nil {
 		return c, err
 	}

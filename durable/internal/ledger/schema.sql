@@ -4,7 +4,7 @@ CREATE TABLE durable_control (
     one          BIGINT PRIMARY KEY CHECK (one = 1),
     project      TEXT NOT NULL DEFAULT '',
     paused       BIGINT NOT NULL DEFAULT 0,
-    pause_until  BIGINT NOT NULL DEFAULT 0,
+    pause_until  BIGINT NOT NULL DEFAULT 0, -- the end of a timed pause, or the beginning of a pause until Resume
     pause_length BIGINT NOT NULL DEFAULT 0,
     pause_reason TEXT NOT NULL DEFAULT '',
     paused_by    TEXT NOT NULL DEFAULT '',

@@ -33,6 +33,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -317,15 +320,20 @@ func (g *Guard) highest() int64 {
 	return g.saved
 }
 
-// findFile sets the default witness of a SQLite database on disk.
+// findFile sets the default witness of a SQLite database on disk, and warns if other users can read the database.
 func (g *Guard) findFile(ctx context.Context) error {
-	if g.Witness != nil {
-		return nil
-	}
 	var path string
 	err := g.DB.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
-	if err == nil && path != "" && !strings.HasPrefix(path, ":") {
+	if err != nil || path == "" || strings.HasPrefix(path, ":") {
+		return err
+	}
+	if g.Witness == nil {
 		g.Witness = beside(path)
 	}
-	return err
+	info, err := os.Stat(path)
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		g.Log.WarnContext(ctx, "durable: others can read the database, which has destinations in clear text: chmod 600",
+			"file", filepath.Base(path), "mode", info.Mode().Perm().String())
+	}
+	return nil // a database that cannot be looked up has been opened
 }

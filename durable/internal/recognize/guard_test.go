@@ -4,6 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -247,6 +252,22 @@ func TestSQLiteHasAFileBesideIt(t *testing.T) {
 	assert.Equal(t, mark(t, db), load(t, File(db.Address+"-durable")))
 
 	assert.Nil(t, mustOpen(t, prepared(t, dbtest.Open(t, ":memory:")), nil).Witness)
+}
+
+func TestReadableSQLiteFileIsLogged(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no modes of files")
+	}
+	db := sqlite(t)
+	for mode, logged := range map[os.FileMode]bool{0o600: false, 0o640: true, 0o644: true} {
+		require.NoError(t, os.Chmod(db.Address, mode))
+		var log strings.Builder
+		g := mustOpen(t, db, &memory{})
+		g.Log = slog.New(slog.NewTextHandler(&log, nil))
+		require.NoError(t, g.findFile(t.Context()))
+		assert.Equal(t, logged, strings.Contains(log.String(), "others can read the database"), "%v", mode)
+		assert.NotContains(t, log.String(), filepath.Dir(db.Address))
+	}
 }
 
 // A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first

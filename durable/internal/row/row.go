@@ -65,7 +65,9 @@ type Row struct {
 	ErrorCode      string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
-	Version      int64
+	// Reviewed reports a pending row of a list with a recent review, so that its age is no reason for another one.
+	Reviewed bool
+	Version  int64
 	// All times are Unix milliseconds of the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt int64
 	// Each hold begins a new generation of payouts. Held reports a created payout of an older generation.

@@ -35,7 +35,7 @@ func startPartner(t *testing.T) *partner {
 	t.Helper()
 	p := &partner{t: t, program: build(t, "examples/partner")}
 	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
-		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // the default rejects a second start
+		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // a second start counts
 		Projects: []paymentsvctest.Project{{
 			ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00"),
 		}},
@@ -45,7 +45,7 @@ func startPartner(t *testing.T) *partner {
 		"-database", database, "-service", p.service.URL, "-service-name", "pay", "-partner", "1001", "-project", "2002",
 		"-secret-file", secretFile(t), "-scheme", `hex(timestamp "." body)`,
 		"-error-fields", "error_code,error_message",
-		"-not-found-codes", "order_not_found", "-slots", "1",
+		"-not-found-codes", "order_not_found", "-slots", "1", "-admin-user", "ada",
 	}
 	p.payFile(filepath.Join(t.TempDir(), "salaries.csv"))
 	age(t, database)
