@@ -102,7 +102,7 @@ type Queued struct {
 	// New reports whether the row was added. If New is false and Err is nil, an equal row exists, or [Store.Prune] has
 	// deleted it.
 	New bool
-	// Batch is the Batch of an existing payout, and "" for a new or pruned one.
+	// Batch is the batch of an existing payout, or "" for a new or pruned payout.
 	Batch string
 	// Err wraps ErrConflict if the reference belongs to a row with other values, also after [Store.Prune].
 	Err error
@@ -138,8 +138,8 @@ type Row struct {
 	ErrorCode string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
-	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least
-	// [Config].PendingReview, without a review by an operator within this time.
+	// Overdue reports a pending row older than [Config].PendingReview, without a review by an operator within this time.
+	// Only [Store.Rows] and [Store.Find] set it.
 	Overdue bool
 	// Version changes with each change of the row except polls, see [Decision].
 	Version int64

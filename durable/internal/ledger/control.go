@@ -14,7 +14,7 @@ import (
 // Itself is the name of durable as the author of a pause or a hold.
 const Itself = "durable"
 
-// A pause until Resume has its beginning in pause_until.
+// pauseUntilResume begins a pause until Resume. pause_until is then the beginning of the pause.
 const pauseUntilResume = `UPDATE durable_control
 	SET paused = 1, pause_until = {now}, probe = '', paused_by = $1, pause_reason = $2`
 
@@ -35,7 +35,7 @@ func (l *Ledger) Resume(ctx context.Context) error {
 type ControlStatus struct {
 	Paused, Hold                         bool
 	Until                                int64 // end of a timed pause, or 0
-	PausedAt                             int64 // the beginning of an endless pause
+	PausedAt                             int64 // beginning of a pause until Resume, or 0
 	Reason, By, HoldReason, HoldBy, Code string
 	Generation, Run, Starting, Now       int64
 }

@@ -332,8 +332,8 @@ func (g *Guard) findFile(ctx context.Context) error {
 	}
 	info, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		g.Log.WarnContext(ctx, "durable: others can read the database, which has destinations in clear text: chmod 600",
+		g.Log.WarnContext(ctx, "durable: other users can read the database, which contains full destinations; run chmod 600",
 			"file", filepath.Base(path), "mode", info.Mode().Perm().String())
 	}
-	return nil // a database that cannot be looked up has been opened
+	return nil // the database is open, so an error of Stat does not matter
 }

@@ -65,7 +65,7 @@ type Row struct {
 	ErrorCode      string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
-	// Reviewed reports a pending row of a list with a recent review, so that its age is no reason for another one.
+	// Reviewed reports that an operator has recently reviewed a pending row, so it is not overdue. Only lists set it.
 	Reviewed bool
 	Version  int64
 	// All times are Unix milliseconds of the database's clock.
