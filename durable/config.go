@@ -106,7 +106,7 @@ type Config struct {
 	Log *slog.Logger
 
 	// HoldOnlyOnRestore continues payouts after a failover to a standby of the same PostgreSQL cluster. Set it only with a
-	// synchronous standby, because another standby may lack the commit of a claim. With it, Open rejects
+	// synchronous standby, because another standby may lack the commit of a claim. Open then also rejects
 	// synchronous_commit local. By default a failover holds payouts, see [Store.HoldPayouts].
 	HoldOnlyOnRestore bool
 	// AllowUnsafeDatabase makes Open accept an unsafe database. It is for tests on throw-away databases.
@@ -118,8 +118,8 @@ type Config struct {
 // no destination.
 type Hooks struct {
 	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of
-	// Pay, Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must
-	// be derived from ctx. end is called once, after the outcome is recorded or its first record has failed. err is nil
+	// Pay, Run, RunBatch or Sweep. The returned context must be derived from ctx. The call, OnChange, and the hooks Call
+	// and Change receive it. end is called once, after the outcome is recorded or its first record has failed. err is nil
 	// after a success, and its text contains no part of a request or response.
 	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
 	// Call is called after each call of the service.

@@ -106,7 +106,7 @@ func (l *Ledger) Hold(
 	return generation, err
 }
 
-// EndHold allows new payouts again. The error is row.ErrChanged if generation is not the current generation.
+// EndHold ends the hold of new payouts. The error is row.ErrChanged if generation is not the current generation.
 func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
 	n, err := l.write(ctx, `UPDATE durable_control SET hold = 0, hold_reason = '', held_by = ''
 		WHERE generation = $1`, generation)

@@ -10,7 +10,7 @@ import (
 // worker is an active Run or RunBatch. Scheduler.mu protects its fields.
 type worker struct {
 	ctx        context.Context
-	left       int           // claims that are still allowed
+	left       int           // remaining claims
 	made       int           // calls begun
 	inFlight   int           // number of calls, and of rounds and probes with claims
 	confirming bool          // a round with alone set is in flight, so other rounds do not claim
