@@ -53,13 +53,13 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 		waits  time.Duration // for a connection or a rate limiter
 		want   string
 	}{
-		{"the clock is right", 401, 0, 0, "unauthorized%s; the timestamp was 0s old when the answer came"},
+		{"the clock is right", 401, 0, 0, "unauthorized%s; the timestamp was 0s old when the response arrived"},
 		{"the clock is behind", 401, 90 * time.Second, 0, "unauthorized%s; " +
-			"the timestamp was 0s old when the answer came; the local clock is 1m30s behind the service's"},
-		{"the clock is ahead", 403, -time.Hour, 0, "forbidden%s; the timestamp was 0s old when the answer came" +
+			"the timestamp was 0s old when the response arrived; the local clock is 1m30s behind the service's"},
+		{"the clock is ahead", 403, -time.Hour, 0, "forbidden%s; the timestamp was 0s old when the response arrived" +
 			"; the local clock is 1h0m0s ahead of the service's"},
 		{"the request left late", 401, 0, 20 * time.Second, "unauthorized%s; " +
-			"the timestamp was 20s old when the answer came"},
+			"the timestamp was 20s old when the response arrived"},
 		{"not about a signature", 404, 0, 0, "not found%s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 					return canned(test.status, http.Header{"Date": {date}}, ""), nil
 				})))
 				_, err := c.GetBalance(t.Context())
-				want := fmt.Sprintf(test.want, ": without Config.DecodeError this may be a proxy's answer")
+				want := fmt.Sprintf(test.want, ": without Config.DecodeError this may be a proxy's response")
 				require.EqualError(t, err, fmt.Sprintf("paymentsvc: get_balance: HTTP %d: %s", test.status, want))
 			})
 		})

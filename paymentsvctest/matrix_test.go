@@ -232,7 +232,7 @@ func settles(t *testing.T, client *paymentsvc.Client, o operation, started int) 
 	assert.Equal(t, string(paymentsvctest.ProblemNotFound), reported.Code)
 }
 
-func TestAnAnswerCutAtAnyByteIsNeverASuccess(t *testing.T) {
+func TestResponseCutAtAnyByteIsNeverASuccess(t *testing.T) {
 	srv := paymentsvctest.Start(t, config())
 	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
 	paymentID, payoutID := pay(t, client, "payment before"), payOut(t, client, "payout before")
