@@ -85,7 +85,7 @@ type Row struct {
 // KeepDue is the Row.Due of a row that keeps its due time.
 const KeepDue time.Duration = -1
 
-// Reasons for a review, which operators read, and error codes.
+// Texts of Row.ReviewReason, and the error code notReached.
 const (
 	NoAnswer      = "No clear response: find out from the service whether this was paid. Search by user_data."
 	RejectedLater = "Rejected, but an earlier call may have succeeded: find out from the service whether this was paid."

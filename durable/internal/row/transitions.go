@@ -216,7 +216,7 @@ func (r *Row) Notify(orderID string, status paymentsvc.StatusName, amount paymen
 	}
 }
 
-// Shorten returns at most 64 bytes of a text, quoted unless it consists of simple printable ASCII characters.
+// Shorten returns at most 64 bytes of a text. It quotes a text that needs escapes, see strconv.QuoteToASCII.
 func Shorten(text string) string {
 	const longest = 64
 	if quoted := strconv.QuoteToASCII(text); quoted != `"`+text+`"` {

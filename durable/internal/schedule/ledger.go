@@ -84,11 +84,11 @@ type Result[Job any] struct {
 	// Next is the position of the last claimed rows, or Request.After without claims.
 	Next Position
 
-	// Paused reports a pause. Elapsed reports the end of a timed pause: [Ledger.Probe] may claim one row. With either,
+	// Paused reports a pause. Elapsed reports the end of a timed pause, so [Ledger.Probe] may claim one row. With either,
 	// Jobs is empty.
 	Paused, Elapsed bool
 
-	// Recognized reports that the round claimed no rows because the server had changed. The ledger has accepted or held
-	// the new server since, so another round is useful.
+	// Recognized reports that the round claimed no rows because the server had changed. The ledger has then recognized the
+	// new server or held payouts, so another round is useful.
 	Recognized bool
 }

@@ -28,8 +28,8 @@ func (s *Scheduler[Job, Done]) startRound() {
 }
 
 // canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
-// disk. It starts with the completions of half of the slots, because with fewer completions it would be too small. s.mu
-// is held.
+// disk. The second round needs the completions of half of the slots, because otherwise it would be too small. s.mu is
+// held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots

@@ -142,7 +142,7 @@ func (w *worker) learn(number int64, o observation) {
 	}
 }
 
-// maxServers is the number of successive rounds on an unrecognized server that is an error.
+// maxServers is the number of successive rounds on an unrecognized server after which a worker fails.
 const maxServers = 5
 
 // observe replaces the observation of the worker after a round with at most limit claims. s.mu is held.

@@ -60,7 +60,7 @@ type Scheduler[Job, Done any] struct {
 	newest      int64                     // number of the newest round or probe
 	queue       []*entry[Done]            // completions for the next round
 	recording   map[string][]*entry[Done] // order keys and user_data of the rounds in flight, with waiting duplicates
-	orderIDs    []string                  // of the last rounds, for Request.OrderIDs
+	orderIDs    []string                  // order_ids of the last rounds, for Request.OrderIDs
 	used        int                       // slots in use
 	calls       int                       // in flight, with a slot
 	pace        pace
@@ -147,7 +147,7 @@ func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 }
 
 const (
-	// maxRetryTime limits the retries of a record or release. Without it, the row becomes unknown after its lease.
+	// maxRetryTime limits the retries of a record or release. Without a record, the row becomes unknown after its lease.
 	maxRetryTime = 10 * time.Minute
 	// maxRetryTimeAtStop replaces maxRetryTime after the end of Run's context.
 	maxRetryTimeAtStop = 10 * time.Second
