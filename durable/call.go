@@ -18,8 +18,7 @@ import (
 const (
 	// maxRetryAfter is the longest accepted Retry-After.
 	maxRetryAfter = 15 * time.Minute
-	// stuckClaims is the number of claims after which a rejection of the caller needs review. Retries continue, at least
-	// maxRetryAfter apart.
+	// stuckClaims is the number of claims after which a rejection of the caller needs review. Retries then become rare.
 	stuckClaims = 10
 )
 
@@ -214,8 +213,7 @@ func (s *Store) classify(j job, err error) callResult {
 	return r
 }
 
-// insufficientFunds reports whether a payout was rejected because the account has no funds. It returns false for a
-// payment, because the payer pays.
+// insufficientFunds reports whether a payout was rejected because the account has no funds. A payment needs no funds.
 func (s *Store) insufficientFunds(j job, failure *paymentsvc.Error) bool {
 	if j.Kind != row.Payout || failure.Outcome == paymentsvc.OutcomeNotSent {
 		return false

@@ -80,8 +80,7 @@ type Config struct {
 	// seconds, the operating system delivered a request 54 seconds late. The default is this sum. All processes, including
 	// the operators' page, need the same Grace, based on the longest Timeout.
 	Grace time.Duration
-	// GiveUp is the age at which the attempts to start a payment end, because the payer has left. The default is 15
-	// minutes.
+	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
 	// [Row].Overdue. DecideFound and DecideAcknowledge begin another period of this length. The document specifies no time
@@ -107,7 +106,7 @@ type Config struct {
 	Log *slog.Logger
 
 	// HoldOnlyOnRestore continues payouts after a failover to a standby of the same PostgreSQL cluster. Set it only with a
-	// synchronous standby, because another standby may lack the commit of a claim. With it, Open rejects
+	// synchronous standby, because another standby may lack the commit of a claim. Open then also rejects
 	// synchronous_commit local. By default a failover holds payouts, see [Store.HoldPayouts].
 	HoldOnlyOnRestore bool
 	// AllowUnsafeDatabase makes Open accept an unsafe database. It is for tests on throw-away databases.
@@ -115,13 +114,13 @@ type Config struct {
 }
 
 // Hooks are functions for telemetry. Each may be nil, must be safe for concurrent use, and must be fast, because a row
-// waits for it. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive no
-// destination.
+// waits for the hook. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive
+// no destination.
 type Hooks struct {
 	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of
-	// Pay, Run, RunBatch or Sweep. The call, the hooks Call and Change and OnChange get the returned context, which must
-	// be derived from ctx. end is called once, after the outcome is recorded or its first record has failed. Its error is
-	// nil after a success, and its text contains no part of a request or response.
+	// Pay, Run, RunBatch or Sweep. The returned context must be derived from ctx. The call, OnChange, and the hooks Call
+	// and Change receive it. end is called once, after the outcome is recorded or its first record has failed. err is nil
+	// after a success, and its text contains no part of a request or response.
 	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
 	// Call is called after each call of the service.
 	Call func(ctx context.Context, c Call)
@@ -168,8 +167,9 @@ const (
 )
 
 // Witness stores a mark outside the database. The mark shows whether the database is an older copy, because each claim
-// raises the mark in both before its call begins. Use one witness per database, and never restore it together with the
-// database. Its methods are called concurrently, also by several processes, and must return when ctx ends.
+// raises the mark in the database and in the Witness before its call begins. Use one witness per database, and never
+// restore it together with the database. Its methods are called concurrently, also by several processes, and must
+// return when ctx ends.
 //
 // A round of claims waits for one Load and one Save. While Save fails, no payout is sent.
 type Witness interface {

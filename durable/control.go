@@ -91,9 +91,8 @@ func (s *Store) holdAutomatically(ctx context.Context, reason string, keep func(
 }
 
 // EndHold ends the hold of new payouts, which are then sent without a comparison with the service's list. First import
-// again all files since the backup, and queue again all payouts that your program has queued since the backup. Held
-// payouts stay held until [Store.Release]. generation has the same meaning as for Release, and after another hold the
-// error wraps [ErrChanged]. by is required.
+// all files since the backup again, and queue all payouts of your program since the backup again. Held payouts stay
+// held until [Store.Release]. generation and [ErrChanged] are as for Release. by is required.
 func (s *Store) EndHold(ctx context.Context, by string, generation int64) error {
 	if by == "" {
 		return errNoAuthor

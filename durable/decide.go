@@ -29,8 +29,8 @@ const (
 	DecideResend DecisionKind = "again"
 	// DecidePoll polls the service now.
 	DecidePoll DecisionKind = "ask"
-	// DecideAcknowledge clears Row.ReviewReason and keeps the state. A pending row with Row.Overdue needs the next review
-	// after another Config.PendingReview.
+	// DecideAcknowledge clears Row.ReviewReason and keeps the state. An overdue row needs another review after
+	// Config.PendingReview.
 	DecideAcknowledge DecisionKind = "seen"
 )
 
@@ -44,8 +44,7 @@ type Decision struct {
 	By string
 	// Version is the [Row].Version that the operator saw. Decide rejects another version. DecideMany ignores it.
 	Version int64
-	// State and ReviewReason are those of the row before the decision, and At is the time of the decision. Decide ignores
-	// these fields.
+	// State and ReviewReason are the values before the decision, and At is its time. Decide ignores these fields.
 	State        State
 	ReviewReason string
 	At           time.Time
@@ -122,7 +121,7 @@ func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k De
 // decide applies d to r if it fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
 	public := publicRow(r)
-	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending // an operator may be early
+	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending // a decision may come before the row is overdue
 	if !d.Kind.Allowed(public) || d.Kind == DecideResend && r.OrderIDTaken {
 		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)
 	}

@@ -17,8 +17,7 @@ var (
 	ErrNotFound = ledger.ErrNotFound
 	// ErrPruned reports a payment or payout that [Store.Prune] has deleted. It was in a final state.
 	ErrPruned = errors.New("durable: pruned")
-	// ErrChanged reports a row or a [Batch] that has changed since it was read, or another hold before a [Store.Release]
-	// or [Store.EndHold].
+	// ErrChanged reports a row, a [Batch] or a hold that has changed since it was read.
 	ErrChanged = row.ErrChanged
 	// ErrUndecidable reports a [Decision] that does not fit the state of the row.
 	ErrUndecidable = errors.New("durable: decision does not fit the state")

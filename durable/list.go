@@ -262,8 +262,7 @@ func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error)
 }
 
 // Unmatched returns the last 50 final notifications without a row, 5 minutes to 30 days after their arrival, the newest
-// first. Another program started the payments or payouts, or a restored backup lost the rows. [Store.Sweep] logs each
-// notification once.
+// first. Another program made the orders, or a restore lost the rows. [Store.Sweep] logs each notification once.
 func (s *Store) Unmatched(ctx context.Context) ([]Notice, error) {
 	notices, err := s.ledger.Unmatched(ctx, lastNotices)
 	return publicNotices(notices), err

@@ -20,9 +20,9 @@ import (
 // notification is stored, and Run applies it later. After an error of the database the notification may be lost,
 // because the document does not specify whether the service repeats a notification (section 6).
 //
-// It changes no final state. A contradiction, another amount or another order_id sets [Row].ReviewReason. A
-// notification with an unknown order_id waits for its row. Events that the interface document does not specify are only
-// stored.
+// Notified does not change a final state. A contradiction, another amount or another order_id sets [Row].ReviewReason.
+// A notification with an unknown order_id waits for its row. Events that the interface document does not specify are
+// only stored.
 func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error {
 	notice := ledger.Notice{
 		Key: n.Key(), Event: paymentsvc.EventType(ledger.Storable(string(n.Event))), OrderID: ledger.Identifier(n.OrderID),
@@ -30,7 +30,7 @@ func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error 
 		StatusDescription: paymentsvc.StatusName(ledger.Storable(string(n.StatusDescription))),
 	}
 	// The notification is committed before it is applied. The record of an outcome looks for notifications after its own
-	// commit, so at least one of the two steps finds the other.
+	// commit, so the later commit finds the earlier one.
 	err := s.ledger.StoreNotice(ctx, notice)
 	switch {
 	case err != nil:
@@ -61,7 +61,7 @@ func (s *Store) applyEarlyNotifications(ctx context.Context, orderIDs []string) 
 type Unreadable struct {
 	// Key is the SHA-256 of the body in hexadecimal digits.
 	Key string
-	// Reason is the fault of the body, without bytes of it.
+	// Reason is the fault of the body. It quotes no bytes of the body.
 	Reason string
 	// Body contains the first 64 KiB. The bytes may contain sensitive text.
 	Body []byte

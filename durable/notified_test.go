@@ -538,7 +538,7 @@ func TestNotificationConnectsOrContradictsAnOrderID(t *testing.T) {
 			success)))
 		r := get(t, s, second.UserData)
 		assert.Equal(t, StatePending, r.State)
-		assert.Contains(t, r.ReviewReason, "two order_ids")
+		assert.Contains(t, r.ReviewReason, "second order_id")
 
 		assert.Equal(t, 1, told)
 		require.NoError(t, s.Sweep(t.Context()))

@@ -43,8 +43,7 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	return open(ctx, db, c, "", time.Now)
 }
 
-// open implements Open. clock is an SQL expression that replaces the database's clock, or "". now is the process's
-// clock.
+// open implements Open. clock is an SQL expression for the database's clock, or "". now is the clock of the process.
 func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() time.Time) (*Store, error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Pay stores a payment and starts it. It returns after the outcome is recorded. At the end of ctx, Pay returns a row
-// that is still StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of
-// the payment is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or
-// are the database's.
+// Pay stores a payment and starts it. It returns after the outcome is recorded. At the end of ctx, Pay returns the row
+// in StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of the payment
+// is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or are the
+// database's.
 //
 // A pause does not stop Pay, only the retries of payments. Pay uses no slot, so its caller must limit the number of
 // calls.
@@ -97,7 +97,8 @@ func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
 	s.scheduler.Record(ctx, s.completion(s.call(ctx, j), 0))
 }
 
-// applyNotices applies notifications that arrived before the row existed, and reports whether its state has changed.
+// applyNotices applies notifications that arrived before the row existed, and reports whether the row's state has
+// changed.
 func (s *Store) applyNotices(ctx context.Context, userData string) (known bool, err error) {
 	notices, err := s.ledger.WaitingForRow(ctx, userData)
 	for _, n := range notices {

@@ -13,9 +13,9 @@ import (
 const minPruneAge = 24 * time.Hour
 
 // Prune deletes final rows that had no change and no notification for age, together with their notifications, decisions
-// and order_ids. It returns the number of rows. It keeps a row that needs review, and a row for which OnChange must be
-// called again. age must be at least 24 hours and [Config].Grace. Choose an age beyond all late refunds and questions.
-// Errors wrap [ErrInvalid] or are those of ctx or the database.
+// and order_ids. It returns the number of rows. It keeps rows that need review or another call of OnChange. age must be
+// at least 24 hours and [Config].Grace. Choose an age beyond all late refunds and questions. Errors wrap [ErrInvalid]
+// or are those of ctx or the database.
 //
 // A batch reads 500 rows in one short transaction. After each batch, Prune waits as long as the batch took, so that
 // other work continues. After an error or a crash, call Prune again. Calls of several processes share the work.

@@ -70,8 +70,7 @@ func (s *Store) newPayout(p NewPayout) ledger.NewRow {
 	}
 }
 
-// queueRows inserts rows in the order of user_data, so that two transactions with the same rows never wait for each
-// other.
+// queueRows inserts rows in the order of user_data, because otherwise transactions with equal rows could deadlock.
 func (s *Store) queueRows(ctx context.Context, tx *sql.Tx, rows []newRow) ([]Queued, error) {
 	queued := make([]Queued, len(rows))
 	slices.SortStableFunc(rows, func(a, b newRow) int { return strings.Compare(a.UserData, b.UserData) })
@@ -117,7 +116,7 @@ func (s *Store) queuePart(ctx context.Context, tx *sql.Tx, rows []newRow, queued
 	return nil
 }
 
-// missing returns the elements of users that are neither in added nor in known.
+// missing returns the elements of users without an entry in added or known.
 func missing(users []string, added map[string]bool, known map[string]*row.Row) (missing []string) {
 	for _, userData := range users {
 		if !added[userData] && known[userData] == nil {

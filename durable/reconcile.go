@@ -114,7 +114,7 @@ func (s *Store) poll(ctx context.Context, p ledger.Poll, endpoint string) (
 }
 
 // isAbout reports whether a response is about the row of a poll. All fields are optional, so a response without the
-// row's ids proves nothing.
+// row's ids is not evidence.
 func isAbout(status *paymentsvc.StatusResponse, p ledger.Poll) bool {
 	if status == nil {
 		return false
@@ -247,8 +247,7 @@ func (s *Store) finalStatus(
 	return final
 }
 
-// readStatus calls FinalState. Its errors do not include the text of an error of FinalState, which may quote the
-// response.
+// readStatus calls FinalState. Its errors omit the texts of FinalState's errors, which may quote the response.
 func (s *Store) readStatus(p ledger.Poll, status *paymentsvc.StatusResponse) (final paymentsvc.StatusName, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

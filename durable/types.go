@@ -30,13 +30,13 @@ type State string
 const (
 	// StateCreated means that the row is stored, and will be started when it is due.
 	StateCreated State = "created"
-	// StateStarting means that a process has claimed the row. It is about to call the service, is calling it, or has died.
+	// StateStarting means that a process has claimed the row. The process will call the service, is calling it, or has
+	// died.
 	StateStarting State = "starting"
 	// StateUnknown means that the row may have been started. It is started again only after the service or an operator has
 	// confirmed that it was not started.
 	StateUnknown State = "unknown"
-	// StatePending means that the service has the row under an order_id. A notification, or a poll with
-	// [Config].FinalState, ends this state.
+	// StatePending means that the service has the row under an order_id. It ends as StateSucceeded or StateFailed.
 	StatePending State = "pending"
 	// StateSucceeded and StateFailed are final. A notification, a poll with [Config].FinalState, or an operator sets them.
 	StateSucceeded State = "succeeded"
@@ -102,7 +102,7 @@ type Queued struct {
 	// New reports whether the row was added. If New is false and Err is nil, an equal row exists, or [Store.Prune] has
 	// deleted it.
 	New bool
-	// Batch is the Batch of an existing payout, and "" for a new or pruned one.
+	// Batch is the batch of an existing payout, or "" for a new or pruned payout.
 	Batch string
 	// Err wraps ErrConflict if the reference belongs to a row with other values, also after [Store.Prune].
 	Err error
@@ -138,8 +138,8 @@ type Row struct {
 	ErrorCode string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
-	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least
-	// [Config].PendingReview, without a review by an operator within this time.
+	// Overdue reports a pending row older than [Config].PendingReview, without a review by an operator within this time.
+	// Only [Store.Rows] and [Store.Find] set it.
 	Overdue bool
 	// Version changes with each change of the row except polls, see [Decision].
 	Version int64

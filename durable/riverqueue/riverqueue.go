@@ -2,8 +2,8 @@
 // projects that already use River. Without River, [durable.Store.Run] in each process does the same work.
 //
 // A job carries a batch of work, "send due rows for ten seconds", and never a payout. River delivers a job at least
-// once, and the claim of a payout prevents that it is sent twice. A repeated job and a job without due rows are
-// harmless. River adds a wake-up across processes, its UI, and one place for all your jobs.
+// once, and the claim of a payout prevents a second call. A repeated job and a job without due rows are harmless. River
+// adds a wake-up across processes, its UI, and one place for all your jobs.
 //
 //	queue, err := riverqueue.New(store, riverqueue.Config{})
 //	config := &river.Config{Workers: river.NewWorkers()}
@@ -20,7 +20,7 @@
 //	result, err := payoutcsv.Import(ctx, payoutcsv.ImportConfig{DB: db, Store: store, Wake: wake}, file)
 //
 // River's periodic jobs need a leader. After the death of a leader, the next leader is elected up to 20 seconds later.
-// Start inserts a job, so that a restarted process continues at once.
+// Start inserts a job, so a restarted process continues immediately.
 //
 // Do not call [durable.Store.Run] of the same Store. While Run works, the jobs only sweep.
 package riverqueue
@@ -42,8 +42,7 @@ import (
 const (
 	// maxRecordTime is the maximum time after its last claim that a batch waits for an unavailable database.
 	maxRecordTime = 12 * time.Minute
-	// maxClockDifference is the accepted difference between the clocks of a process and of the database, which River
-	// compares.
+	// maxClockDifference is the accepted difference of the clocks of process and database, which River compares.
 	maxClockDifference = 5 * time.Minute
 )
 
@@ -83,7 +82,7 @@ func New(store *durable.Store, c Config) (*Queue, error) {
 
 // AddTo adds the worker, the queue and the periodic job to c. c.Workers is required. A job may run for two batches, a
 // sweep and twelve minutes, because a completion waits for an unavailable database. If c.RescueStuckJobsAfter is 0,
-// AddTo sets it to this time and a difference of clocks. AddTo returns an error if the value is too short.
+// AddTo sets it to this time plus 5 minutes for a difference of clocks. It rejects a shorter value.
 //
 // River's Stop waits for a batch, because Config.Drain of the Store does not limit RunBatch. The context of Stop needs
 // more time than twice the batch's Duration and the Store's Timeout together. After the end of this context, rows with
@@ -115,8 +114,9 @@ func (q *Queue) AddTo(c *river.Config) error {
 	return nil
 }
 
-// Start inserts a job and starts client, whose Config has been passed to [Queue.AddTo]. So payouts from before a crash
-// do not wait for a leader of River. It returns the error of the insert or of [river.Client.Start].
+// Start inserts a job and starts client. The job sends payouts from before a crash without a wait for a leader of
+// River. Pass the Config of client to [Queue.AddTo] first. Start returns the error of the insert or of
+// [river.Client.Start].
 func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error {
 	if _, err := client.Insert(ctx, Batch{}, q.options()); err != nil {
 		return fmt.Errorf("riverqueue: start: %w", err)
@@ -124,7 +124,7 @@ func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error 
 	return client.Start(ctx)
 }
 
-// Wake inserts a job in tx, so that the commit starts the work at once. Call it after [durable.Store.QueuePayouts], and
+// Wake inserts a job in tx, so the commit starts the work immediately. Call it after [durable.Store.QueuePayouts], and
 // in payoutcsv.ImportConfig.Wake. It inserts at most one job per second and process. A running batch or the periodic
 // job finds the other rows. River sends at most one notification of inserts per river.Config.FetchCooldown, by default
 // 100 ms. It finds other jobs after Poll.

@@ -343,7 +343,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // what it warns of
 	_, out := command(t, append(flags, "results")...)
-	assert.Contains(t, out, "others can read the database")
+	assert.Contains(t, out, "other users can read the database")
 
 	t.Chdir(t.TempDir())
 	for _, database := range []string{

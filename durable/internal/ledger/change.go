@@ -106,8 +106,8 @@ func (tx *Tx) Taken(ctx context.Context, r *row.Row, orderID string) (bool, erro
 }
 
 // save writes a loaded row, and calls OnChange for a new state. A claim locks the queue entry and not the row, so
-// another process may have changed the state. Each statement therefore repeats the condition, and save returns
-// row.ErrChanged if the state has changed.
+// another process may have changed the state. Each statement therefore compares the state again, and save returns
+// row.ErrChanged after a change.
 func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 	from := r.Loaded
 	moved := from != r.State
@@ -169,11 +169,11 @@ func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
 	return nil
 }
 
-// one runs a statement that must change one row. Otherwise it returns the error otherwise.
-func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...any) error {
+// one runs a statement and returns failure unless the statement changes one row.
+func (tx *Tx) one(ctx context.Context, failure error, query string, args ...any) error {
 	n, err := tx.l.exec(ctx, tx, query, args...)
 	if err == nil && n != 1 {
-		err = otherwise
+		err = failure
 	}
 	return err
 }
@@ -181,7 +181,7 @@ func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...an
 // Decision is an operator's decision about a row.
 type Decision struct {
 	Kind, UserData, OrderID, By string
-	State                       row.State // before the decision
+	State                       row.State // state before the decision
 	ReviewReason                string
 	At                          time.Time
 }

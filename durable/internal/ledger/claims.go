@@ -12,7 +12,7 @@ import (
 // and round.
 
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
-// arrive late. The rows keep the number and the time of the claim, because otherwise the claim would look lost.
+// arrive late. The rows keep the number and the time of the claim, so that the claim does not look lost.
 func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims, err := l.texts(ctx, tx,
@@ -45,8 +45,7 @@ func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) err
 	return err
 }
 
-// requeue makes created rows due after dequeue has removed them. set contains further assignments, each followed by a
-// comma.
+// requeue makes created rows due after a dequeue. set contains more assignments, each with a final comma.
 func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set string, args ...any) error {
 	if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET `+set+` due_at = {now}, updated_at = {now}, version = version + 1
 		WHERE state = 'created' AND user_data{in $1}`, append([]any{list(userData)}, args...)...); err != nil {
@@ -173,7 +172,7 @@ func (l *Ledger) Leases(ctx context.Context) ([]Lease, error) {
 		FROM durable_claims ORDER BY token LIMIT 10000`)
 }
 
-// ResetImpossible makes rows due whose due time was set while the database's clock was wrong, see impossible.
+// ResetImpossible makes rows with an impossible due time due, because the database's clock was wrong, see impossible.
 func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	const future = `due_at > {now} + {impossible} AND (kind = 'payment' AND generation = 0
 		OR kind = 'payout' AND generation = (SELECT generation FROM durable_control))`

@@ -14,7 +14,7 @@ import (
 // Itself is the name of durable as the author of a pause or a hold.
 const Itself = "durable"
 
-// A pause until Resume has its beginning in pause_until.
+// pauseUntilResume begins a pause until Resume. pause_until is then the beginning of the pause.
 const pauseUntilResume = `UPDATE durable_control
 	SET paused = 1, pause_until = {now}, probe = '', paused_by = $1, pause_reason = $2`
 
@@ -35,7 +35,7 @@ func (l *Ledger) Resume(ctx context.Context) error {
 type ControlStatus struct {
 	Paused, Hold                         bool
 	Until                                int64 // end of a timed pause, or 0
-	PausedAt                             int64 // the beginning of an endless pause
+	PausedAt                             int64 // beginning of a pause until Resume, or 0
 	Reason, By, HoldReason, HoldBy, Code string
 	Generation, Run, Starting, Now       int64
 }
@@ -58,7 +58,7 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	return s, err
 }
 
-// writing selects the open transactions that have written claims: all, or only those in the list $1.
+// writing selects the open transactions with written claims. A list $1 limits the selection.
 const writing = `FROM pg_locks WHERE relation = 'durable_claims'::REGCLASS AND mode = 'RowExclusiveLock'
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 	AND ($1 = '' OR virtualtransaction = ANY (string_to_array($1, ',')))`
@@ -106,7 +106,7 @@ func (l *Ledger) Hold(
 	return generation, err
 }
 
-// EndHold allows new payouts again. The error is row.ErrChanged if generation is not the current generation.
+// EndHold ends the hold of new payouts. The error is row.ErrChanged if generation is not the current generation.
 func (l *Ledger) EndHold(ctx context.Context, generation int64) error {
 	n, err := l.write(ctx, `UPDATE durable_control SET hold = 0, hold_reason = '', held_by = ''
 		WHERE generation = $1`, generation)

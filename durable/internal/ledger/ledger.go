@@ -71,7 +71,7 @@ type Ledger struct {
 	prepared map[string]*sql.Stmt // see Prepare
 }
 
-// New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, "" for the database's clock.
+// New returns a Ledger. clock is the SQL expression of the time in Unix milliseconds, or "" for the database's clock.
 func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	l := &Ledger{DB: db, Read: read, Dialect: d, text: replacer(d, clock)}
 	l.sizes.Store(new(string))
@@ -85,7 +85,7 @@ func replacer(d Dialect, now string) *strings.Replacer {
 	pairs := []string{
 		"{unnotified}", unnotified, "{impossible}", strconv.Itoa(impossible), "{columns}", columns, "{claimed}", claimed,
 	}
-	in, end := ` = ANY (ARRAY(SELECT json_array_elements_text(CAST($`, ` AS TEXT)::JSON)))` // read once, into an array
+	in, end := ` = ANY (ARRAY(SELECT json_array_elements_text(CAST($`, ` AS TEXT)::JSON)))` // parses the list once
 	if d == SQLite {
 		in, end = ` IN (SELECT value FROM json_each(?`, `))`
 		now = cmp.Or(now, `CAST(unixepoch('subsec') * 1000 AS INTEGER)`)
@@ -286,8 +286,7 @@ func (l *Ledger) one(ctx context.Context, on rowser, into []any, query string, a
 	return err
 }
 
-// uncancelable returns ctx. On SQLite the returned context is never canceled, because that would interrupt the
-// connection for writes.
+// uncancelable returns ctx, but on SQLite without its cancellation, which would interrupt the connection.
 func (l *Ledger) uncancelable(ctx context.Context) context.Context {
 	if l.Dialect == SQLite {
 		return context.WithoutCancel(ctx)

@@ -167,14 +167,14 @@ func (s *selection) queued(f Filter, from string) (sources []string) {
 	return sources
 }
 
-// reviewedWithin is the condition of the decisions after which a row is pending for another period, without the
-// parameter of the period.
+// reviewedWithin selects the decisions that postpone the next review of a pending row. The caller appends the period in
+// milliseconds.
 const reviewedWithin = `d.decision IN ('seen', 'found') AND d.decided_at > {now} - `
 
 // part returns the statement for the rows of f in a source.
 func (s *selection) part(f Filter, source string, limit int) string {
 	where := source + s.bounds(f)
-	if f.unreviewed > 0 { // one row at a time, because a join may read and sort the whole range
+	if f.unreviewed > 0 { // a subquery per row, for the reason below
 		where += ` AND NOT EXISTS (SELECT 1 FROM durable_decisions AS d
 			WHERE d.user_data = s.user_data AND ` + reviewedWithin + s.arg(f.unreviewed.Milliseconds()) + ` LIMIT 1 OFFSET 0)`
 	}

@@ -53,7 +53,7 @@ func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (pag
 	return page, now, l.markReviewed(ctx, on, page, now, f.Overdue)
 }
 
-// markReviewed sets Reviewed of the pending rows with a review within overdue.
+// markReviewed sets Reviewed of the pending rows that an operator has reviewed within the time overdue.
 func (l *Ledger) markReviewed(
 	ctx context.Context, on rowser, rows []*row.Row, now int64, overdue time.Duration,
 ) error {
@@ -135,7 +135,7 @@ func (f Filter) selects(r *row.Row, now int64) bool {
 }
 
 // Find returns the rows with an order_id or one of the user_data, and the database's time. It reads from l.DB. overdue
-// is that of [Filter].
+// is [Filter].Overdue.
 func (l *Ledger) Find(
 	ctx context.Context, overdue time.Duration, orderID string, userData ...string,
 ) ([]*row.Row, int64, error) {

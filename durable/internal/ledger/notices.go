@@ -13,8 +13,7 @@ import (
 )
 
 // A notification is committed before it is applied, and an order_id is committed before its notifications are looked
-// up. So the lookup after the later commit finds the earlier commit. A notification without a row waits with matched =
-// 0.
+// up. So the lookup after the later commit finds the earlier commit. An unmatched notification has matched 0.
 
 // Notice is a stored notification.
 type Notice struct {

@@ -102,9 +102,8 @@ func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...str
 	return found, err
 }
 
-// KeepForPruned marks an unmatched notification or an unspecified event of a pruned row, and reports whether it did so.
-// It compares the order_id only if n has no user_data, because an unmatched notification must prevent the claim of a
-// lost row.
+// KeepForPruned marks an unmatched notification or an unspecified event of a pruned row, and reports the change. It
+// uses the order_id only if user_data is "", because an unmatched notification must prevent the claim of a lost row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
 	if kind == "" {
@@ -168,8 +167,7 @@ type hashes struct {
 	Order  int64 `json:"o"`
 }
 
-// prune deletes the rows last. Before that, prune may wait for an import that has locked a batch, but no import waits
-// for prune.
+// prune deletes the rows last. Until then it may wait for the import of a batch, but imports do not wait for prune.
 func (l *Ledger) prune(ctx context.Context, tx *sql.Tx, k row.Kind, age int64, found []string) (int, error) {
 	rows, err := l.lockPrunable(ctx, tx, k, age, found)
 	if err != nil || len(rows) == 0 {

@@ -34,8 +34,7 @@ const controlSQLite = `SELECT CASE
 	WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
 	WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`
 
-// Prepare compiles the statements of a round on SQLite. Otherwise each round would spend half of its time on the
-// compilation.
+// Prepare compiles the statements of a round on SQLite. Otherwise each round would take twice as long.
 func (l *Ledger) Prepare(ctx context.Context) error {
 	if l.Dialect != SQLite {
 		return nil

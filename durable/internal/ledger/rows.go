@@ -76,9 +76,8 @@ func Storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", `\u0000`)
 }
 
-// Identifier returns an order_id or user_data of the service in the form in which it is stored. The document specifies
-// no limit of its length (section 8), and PostgreSQL indexes some 2,700 bytes, so a hash replaces the end of a long
-// identifier.
+// Identifier returns an order_id or user_data of the service in its stored form. The document specifies no maximum
+// length (section 8), and PostgreSQL indexes some 2,700 bytes, so a hash replaces the end of a long identifier.
 func Identifier(text string) string {
 	const longest = 1000
 	text = Storable(text)

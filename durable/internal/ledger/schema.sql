@@ -1,5 +1,4 @@
--- The schema for PostgreSQL and SQLite. Amounts are exact decimal texts. Times are Unix milliseconds of the database's
--- clock.
+-- The schema of both databases. Amounts are exact decimal texts. Times are Unix milliseconds of the database's clock.
 CREATE TABLE durable_version (version BIGINT NOT NULL);
 CREATE TABLE durable_control (
     one          BIGINT PRIMARY KEY CHECK (one = 1),
@@ -88,8 +87,7 @@ CREATE TABLE durable_claims (
     ends_at    BIGINT NOT NULL,
     created_at BIGINT NOT NULL
 ){narrow};
--- The order_ids of rows. An order_id belongs to at most one row of a kind. state and created_at are copies from the
--- row.
+-- The order_ids of rows. An order_id belongs to one row of a kind. state and created_at are copies from the row.
 CREATE TABLE durable_orders (
     kind       TEXT NOT NULL,
     order_id   TEXT NOT NULL,
@@ -121,8 +119,7 @@ CREATE INDEX durable_notices_order ON durable_notifications (order_id, received_
 CREATE INDEX durable_notices_row ON durable_notifications (user_data, received_at);
 -- matched is 2 for a notification of a pruned row, until Prune deletes the notification too.
 CREATE INDEX durable_notices_pruned ON durable_notifications (received_at) WHERE matched = 2;
--- Genuine notifications with unreadable bodies. body is the base64 of the first 64 KiB, and key is the SHA-256 of the
--- whole body.
+-- Genuine unreadable notifications. body is the base64 of the first 64 KiB, key is the SHA-256 of the whole body.
 CREATE TABLE durable_unreadable (
     key         TEXT PRIMARY KEY,
     reason      TEXT NOT NULL,

@@ -94,9 +94,8 @@ const (
 	nextSQLite = `MAX(mark + 1, $1 + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
 )
 
-// Here returns an SQL expression over durable_control. The value of the expression changes if the server, the tables or
-// the stored identity may have changed, and with each hold. It is cheap enough for each round. On SQLite it is
-// constant.
+// Here returns an SQL expression over durable_control. Its value changes with each hold, and if the server, the tables
+// or the stored identity may have changed. It is cheap enough for each round. On SQLite it is constant.
 func (g *Guard) Here() string { return g.here }
 
 // Server returns the value of [Guard.Here] on the recognized server.
@@ -195,8 +194,7 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// reason returns the reason to hold payouts, or "". saved is the highest mark that this process had saved before it
-// loaded the witness.
+// reason returns the reason to hold payouts, or "". saved is this process's highest mark before witnessed was loaded.
 func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 	switch {
 	case now.moved(g.AllowFailover):
@@ -334,8 +332,8 @@ func (g *Guard) findFile(ctx context.Context) error {
 	}
 	info, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		g.Log.WarnContext(ctx, "durable: others can read the database, which has destinations in clear text: chmod 600",
+		g.Log.WarnContext(ctx, "durable: other users can read the database, which contains full destinations; run chmod 600",
 			"file", filepath.Base(path), "mode", info.Mode().Perm().String())
 	}
-	return nil // a database that cannot be looked up has been opened
+	return nil // the database is open, so an error of Stat does not matter
 }

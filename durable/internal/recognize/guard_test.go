@@ -265,7 +265,7 @@ func TestReadableSQLiteFileIsLogged(t *testing.T) {
 		g := mustOpen(t, db, &memory{})
 		g.Log = slog.New(slog.NewTextHandler(&log, nil))
 		require.NoError(t, g.findFile(t.Context()))
-		assert.Equal(t, logged, strings.Contains(log.String(), "others can read the database"), "%v", mode)
+		assert.Equal(t, logged, strings.Contains(log.String(), "other users can read the database"), "%v", mode)
 		assert.NotContains(t, log.String(), filepath.Dir(db.Address))
 	}
 }

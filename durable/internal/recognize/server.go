@@ -15,8 +15,7 @@ const (
 	// tableFile contains the oid of the database, and changes if the table is created again. It is cheap, because it does
 	// not read a table.
 	tableFile = `pg_relation_filepath('durable_rows')`
-	// walTimeline is the timeline that the server writes. After a promotion, the control file may still contain the old
-	// timeline.
+	// walTimeline is the timeline of new WAL. After a promotion, the control file may still contain the old timeline.
 	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
 	// startTime does not depend on the time zone of the session.
 	startTime = `(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::BIGINT::TEXT`
@@ -58,7 +57,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 	return nil
 }
 
-// mayRead reports whether this role may evaluate an expression. The error is that of the connection.
+// mayRead reports whether this role may evaluate an expression. It returns errors of the connection.
 func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 	conn, err := connect(ctx, g.DB)
 	if err != nil {
@@ -93,8 +92,7 @@ func (l snapshot) moved(allowFailover bool) bool {
 	return !common || !allowFailover && l.timeline != "" && l.storedTimeline != "" && l.timeline != l.storedTimeline
 }
 
-// learned returns the identity and the timeline to store. An identity with additional parts replaces the stored
-// identity.
+// learned returns the identity and timeline to store. An identity with more parts replaces the stored identity.
 func (l snapshot) learned() (identity, timeline string) {
 	stored, now := pairs(l.storedIdentity), pairs(l.identity)
 	all := maps.Clone(stored)

@@ -119,7 +119,7 @@ func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if err == nil {
 		err = runProbe(ctx, first, rand.Text(), o.occupy)
 	}
-	// These SQLSTATEs report a prepared statement that is missing, is a duplicate, or has other parameters.
+	// These SQLSTATEs report a missing or duplicate prepared statement, or a statement with other parameters.
 	var state interface{ SQLState() string }
 	if errors.Is(err, errMixed) ||
 		errors.As(err, &state) && slices.Contains([]string{"26000", "42P05", "08P01"}, state.SQLState()) {
@@ -146,8 +146,7 @@ func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
 
 var errMixed = errors.New("another statement's result")
 
-// runProbe runs a statement with name in its text, so each name requires a new prepared statement. The driver calls
-// during, if set, when it evaluates the argument.
+// runProbe runs a statement that name makes unique. The driver calls during when it evaluates the argument.
 func runProbe(ctx context.Context, conn *sql.Conn, name string, during func() error) error {
 	var got string
 	query := `SELECT CAST($1 AS TEXT) || ' to probe ` + name + `'`

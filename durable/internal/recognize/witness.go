@@ -26,9 +26,8 @@ type Witness interface {
 // records. A record has 64 bytes, so it never spans two sectors of the disk.
 func File(path string) Witness { return &file{path: path, sync: true, at: -1} }
 
-// beside returns the default witness of a SQLite database, a file in the same directory. The file survives the death of
-// a process, but is not synced. After a power failure the marks of the last seconds may be missing, and then a restore
-// to these seconds is not noticed.
+// beside returns the default witness of a SQLite database. The file survives the death of a process, but is not synced.
+// After a power failure it may lack the marks of the last seconds. Then a restore to these seconds is not noticed.
 func beside(database string) Witness { return &file{path: database + "-durable", at: -1} }
 
 type file struct {

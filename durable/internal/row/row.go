@@ -65,13 +65,12 @@ type Row struct {
 	ErrorCode      string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
-	// Reviewed reports a pending row of a list with a recent review, so that its age is no reason for another one.
+	// Reviewed reports that an operator has recently reviewed a pending row, so it is not overdue. Only lists set it.
 	Reviewed bool
 	Version  int64
 	// All times are Unix milliseconds of the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt int64
-	// Generation is 0 for a payment. Each hold begins a new generation. Held reports a created payout of an older
-	// generation.
+	// Each hold begins a new generation of payouts. Held reports a created payout of an older generation.
 	Generation int64
 	Held       bool
 	// Token identifies the claim of a starting row. It is "" in other states.
@@ -86,7 +85,7 @@ type Row struct {
 // KeepDue is the Row.Due of a row that keeps its due time.
 const KeepDue time.Duration = -1
 
-// Reasons for a review, which operators read, and error codes.
+// Texts of Row.ReviewReason, and the error code notReached.
 const (
 	NoAnswer      = "No clear response: find out from the service whether this was paid. Search by user_data."
 	RejectedLater = "Rejected, but an earlier call may have succeeded: find out from the service whether this was paid."

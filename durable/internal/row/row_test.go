@@ -48,7 +48,7 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 		{"settled, taken", with(Payout, Succeeded, known), "T", Result{Kind: Started, OrderID: "p"}, true, Succeeded, false,
 			"another row has"},
 		{"two order_ids", with(Payout, Starting, known), "T", Result{Kind: Started, OrderID: "p"}, false, Unknown, true,
-			"two order_ids"},
+			"second order_id"},
 		{"unbegun", with(Payout, Starting), "T", Result{Kind: NotCalled}, false, Created, false, ""},
 		{"not sent", with(Payout, Starting), "T", Result{Kind: NotSent}, false, Created, false, ""},
 		{"not sent, late", with(Payout, Starting), "old", Result{Kind: NotSent}, false, "", false, ""},

@@ -166,8 +166,7 @@ func (r *Row) FoundWith(orderID string, amount paymentsvc.Amount, taken bool) {
 	r.Found(orderID, taken)
 }
 
-// Contradict flags r for review after a fact that does not fit. If r is not settled, it becomes unknown, so it is not
-// sent before the review.
+// Contradict flags r for review. If r is not settled, it becomes unknown, so it is not sent before the review.
 func (r *Row) Contradict(reason string) {
 	if !r.State.Settled() {
 		r.State, r.MayHaveStarted = Unknown, true
@@ -207,7 +206,7 @@ func (r *Row) Notify(orderID string, status paymentsvc.StatusName, amount paymen
 	case paymentsvc.StatusFailure:
 		final = Failed
 	default:
-		return // a status that is not final may be older than the state
+		return // other statuses are not final, and may be older than the state
 	}
 	switch {
 	case r.State == Pending:
@@ -217,8 +216,7 @@ func (r *Row) Notify(orderID string, status paymentsvc.StatusName, amount paymen
 	}
 }
 
-// Shorten returns at most 64 characters of a text of the service. It quotes a text with a quotation mark, a backslash
-// or a character outside printable ASCII.
+// Shorten returns at most 64 bytes of a text. It quotes a text that needs escapes, see strconv.QuoteToASCII.
 func Shorten(text string) string {
 	const longest = 64
 	if quoted := strconv.QuoteToASCII(text); quoted != `"`+text+`"` {

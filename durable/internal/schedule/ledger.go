@@ -46,7 +46,7 @@ type Request[Done any] struct {
 	// Token identifies the claims of the round.
 	Token string
 
-	// Completions differ in order key and user_data from each other, and from those of other rounds in flight.
+	// Completions have unique order keys and user_data among all rounds in flight.
 	Completions []Completion[Done]
 
 	// The round may claim at most Free rows plus one row for each slot of a recorded completion, and at most MaxRows
@@ -84,11 +84,11 @@ type Result[Job any] struct {
 	// Next is the position of the last claimed rows, or Request.After without claims.
 	Next Position
 
-	// Paused reports a pause. Elapsed reports the end of a timed pause: [Ledger.Probe] may claim one row. With either,
+	// Paused reports a pause. Elapsed reports the end of a timed pause, so [Ledger.Probe] may claim one row. With either,
 	// Jobs is empty.
 	Paused, Elapsed bool
 
-	// Recognized reports that the round claimed no rows because the server had changed. The ledger has accepted or held
-	// the new server since, so another round is useful.
+	// Recognized reports that the round claimed no rows because the server had changed. The ledger has then recognized the
+	// new server or held payouts, so another round is useful.
 	Recognized bool
 }

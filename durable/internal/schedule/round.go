@@ -11,7 +11,7 @@ import (
 // round is a round in flight.
 type round[Done any] struct {
 	Request[Done]
-	number  int64 // higher than those of earlier rounds and probes
+	number  int64 // increases with each round and probe
 	entries []*entry[Done]
 	worker  *worker // nil without claims
 	alone   bool    // the worker was idle at the start of the round
@@ -28,8 +28,8 @@ func (s *Scheduler[Job, Done]) startRound() {
 }
 
 // canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
-// disk. It starts with the completions of half of the slots, because with fewer completions it would be too small. s.mu
-// is held.
+// disk. The second round needs the completions of half of the slots, because otherwise it would be too small. s.mu is
+// held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
@@ -68,7 +68,7 @@ func (s *Scheduler[Job, Done]) round() {
 	s.startRound()
 }
 
-// limit returns the maximum number of claims: the free slots and the slots of recorded completions, up to MaxRows.
+// limit returns the maximum number of claims, the sum of free slots and slots of recorded completions, up to MaxRows.
 func (r *round[Done]) limit(recorded map[string]bool) int {
 	rows := r.Free
 	for _, c := range r.Completions {
@@ -159,8 +159,7 @@ func (s *Scheduler[Job, Done]) maxRows(n int) int {
 	return n
 }
 
-// maxPayments returns the maximum number of payments in n rows. It is half of n. The extra row of an odd n alternates
-// between payments and payouts. s.mu is held.
+// maxPayments returns the maximum number of payments in n rows, half of n rounded up and down in turn. s.mu is held.
 func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 	if !s.worker.observation.paymentsDue {
 		return 0
@@ -178,8 +177,7 @@ func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 // minRefill is the shortest wait for claims allowed by PerSecond, so that a high rate does not make small rounds.
 const minRefill = 50 * time.Millisecond
 
-// refill adds the claims that PerSecond allows since the last refill. With less than one claim, a timer starts a round
-// later. s.mu is held.
+// refill adds the claims that PerSecond allows since the last refill. Without a claim, it sets a timer. s.mu is held.
 func (s *Scheduler[Job, Done]) refill() {
 	rate := s.c.PerSecond
 	if rate <= 0 {
@@ -294,7 +292,7 @@ const (
 type pace struct {
 	call, round time.Duration
 	waiting     int64 // number of the last round that began to wait
-	overdue     int64 // number of the last round that must not wait longer
+	overdue     int64 // number of the last round whose wait is over
 }
 
 // average updates a moving average with a new duration.

@@ -10,7 +10,7 @@ import (
 // worker is an active Run or RunBatch. Scheduler.mu protects its fields.
 type worker struct {
 	ctx        context.Context
-	left       int           // claims that are still allowed
+	left       int           // remaining claims
 	made       int           // calls begun
 	inFlight   int           // number of calls, and of rounds and probes with claims
 	confirming bool          // a round with alone set is in flight, so other rounds do not claim
@@ -31,8 +31,7 @@ type observation struct {
 	position    Position
 }
 
-// Run claims due rows until the end of ctx. It then returns nil after the outcomes of all calls are recorded. It may be
-// called once.
+// Run claims due rows until the end of ctx. It returns nil after the record of each outcome. It may be called once.
 func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	w := &worker{ctx: ctx, left: math.MaxInt, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {
@@ -143,7 +142,7 @@ func (w *worker) learn(number int64, o observation) {
 	}
 }
 
-// maxServers is the number of successive rounds on an unrecognized server that is an error.
+// maxServers is the number of successive rounds on an unrecognized server after which a worker fails.
 const maxServers = 5
 
 // observe replaces the observation of the worker after a round with at most limit claims. s.mu is held.

@@ -1,10 +1,9 @@
 // Package schedule decides when to claim rows, to call the service and to record the completions. It contains no SQL.
 //
-// A call occupies a slot from its claim to the commit of its completion. A claim with an unknown commit keeps its slot
-// until it is released. A round is one commit of the [Ledger] with completions and new claims. Completions and free
-// slots wait for the round in flight and form the next round, so a busy database gets larger rounds. Completions of
-// short calls also wait for each other, at most for the duration of a round. A call begins only after the commit of its
-// claim.
+// A call occupies a slot from its claim to the commit of its completion. A claim with an unknown commit keeps its slot.
+// A round is one commit of the [Ledger] with completions and new claims. Completions and free slots wait for the round
+// in flight and form the next round, so a busy database gets larger rounds. Completions of short calls also wait for
+// each other, at most for the duration of a round. A call begins only after the commit of its claim.
 package schedule
 
 import (
@@ -61,14 +60,14 @@ type Scheduler[Job, Done any] struct {
 	newest      int64                     // number of the newest round or probe
 	queue       []*entry[Done]            // completions for the next round
 	recording   map[string][]*entry[Done] // order keys and user_data of the rounds in flight, with waiting duplicates
-	orderIDs    []string                  // of the last rounds, for Request.OrderIDs
+	orderIDs    []string                  // order_ids of the last rounds, for Request.OrderIDs
 	used        int                       // slots in use
 	calls       int                       // in flight, with a slot
 	pace        pace
 	worker      *worker // the active Run or RunBatch
 	closed      bool
 	unresolved  []string // tokens of claims with an unknown commit, which may still arrive
-	oddPayment  bool     // the last extra row was for a payment, see maxPayments
+	oddPayment  bool     // maxPayments has last rounded up
 	tokens      float64  // claims allowed by PerSecond
 	filled      time.Time
 	refillTimer *time.Timer // starts the round for the next claim that PerSecond allows
@@ -148,7 +147,7 @@ func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 }
 
 const (
-	// maxRetryTime limits the retries of a record or release. Without it, the row becomes unknown after its lease.
+	// maxRetryTime limits the retries of a record or release. Without a record, the row becomes unknown after its lease.
 	maxRetryTime = 10 * time.Minute
 	// maxRetryTimeAtStop replaces maxRetryTime after the end of Run's context.
 	maxRetryTimeAtStop = 10 * time.Second
