@@ -18,7 +18,7 @@ import (
 //
 // Every digit and "not set" survive in encoding/json (as a number); in encoding/xml, YAML and other users of
 // encoding.TextMarshaler (as text); in encoding/gob, CBOR and MessagePack (as bytes with the text); and in BSON with
-// the MongoDB driver v2 (as a string). Version 1 of that driver returns an error. DynamoDB's attributevalue writes a
+// the MongoDB driver v2 (as a string). Version 1 of the driver returns an error. DynamoDB's attributevalue writes a
 // string with the options UseEncodingMarshalers and UseEncodingUnmarshalers, and returns an error without them.
 //
 // In a database, an Amount is text; see [Amount.Value] and [Amount.Scan]. On PostgreSQL use a numeric column. On SQLite
@@ -200,7 +200,7 @@ func (a Amount) MarshalBSONValue() (typ byte, data []byte, err error) {
 	if !a.IsSet() {
 		return bsonNull, nil, nil
 	}
-	data = binary.LittleEndian.AppendUint32(nil, uint32(len(a.text)+1)) //nolint:gosec // at most a few hundred
+	data = binary.LittleEndian.AppendUint32(nil, uint32(len(a.text)+1)) //nolint:gosec // at most a few hundred bytes
 	return bsonString, append(append(data, a.text...), 0), nil
 }
 
@@ -257,7 +257,7 @@ func (a *Amount) Scan(src any) error {
 }
 
 func (a *Amount) scanText(b []byte) error {
-	parsed, err := parseAmount(bytes.TrimSpace(b)) // CHAR columns come padded
+	parsed, err := parseAmount(bytes.TrimSpace(b)) // databases pad CHAR columns
 	if err != nil {
 		return err
 	}

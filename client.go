@@ -282,11 +282,11 @@ func (c *Client) ids() ids {
 type endpoint struct {
 	path       string // below BaseURL
 	idempotent bool
-	proofs     []string // fields; each alone proves a start; nil means order_id
+	proofs     []string // response fields; any of them proves a start; nil means order_id
 }
 
-// response is a type with the fields of an endpoint's response. fields returns the fields to decode, the place for the
-// complete response, and the place for the names of unreadable fields.
+// response is a type with the fields of an endpoint's response. Its method returns the fields to decode, and pointers
+// to Raw and Malformed.
 type response interface {
 	fields() (fields []jsonobject.Field, raw *json.RawMessage, malformed *[]string)
 }

@@ -18,8 +18,8 @@ import (
 var (
 	// ErrInvalidRequest rejects a request or a configuration before sending. The text names the field.
 	ErrInvalidRequest = errors.New("invalid request")
-	// ErrSensitive is returned when encoding/json encodes a [PaymentRequest] or a [PayoutRequest]: it may contain card
-	// data, and loggers use encoding/json. To store a request or to queue it, use its JSON method.
+	// ErrSensitive is the error of encoding/json for a [PaymentRequest] or a [PayoutRequest], because loggers use
+	// encoding/json and a request may contain card data. To store or queue a request, use its JSON method.
 	ErrSensitive = errors.New("a request may hold card data: use its JSON method to store it")
 	// ErrUnexpectedResponse is a response without the form that the document specifies for the endpoint: one JSON
 	// object with the endpoint's fields. Its bytes are in [Error].Body.
@@ -64,28 +64,29 @@ var (
 // encoder that reads fields by reflection also prints Header and Body, and so does %w outside fmt.Errorf, which go vet
 // reports.
 type Error struct {
-	// Endpoint is the path below [Config.BaseURL], such as "init_payment/card".
+	// Endpoint is the path below [Config].BaseURL, such as "init_payment/card".
 	Endpoint string
 	// Outcome reports whether money may have moved.
 	Outcome Outcome
-	// Attempts counts the attempts to send; 0 if the call failed before the first.
+	// Attempts counts the attempts of the call. It is 0 if the call failed before the first attempt.
 	Attempts int
-	// HTTPStatus is the status of the last response, 0 without a response.
+	// HTTPStatus is the status of the last response, or 0 without a response.
 	HTTPStatus int
-	// OrderID is the order_id of the last response, "" without one. Reconcile an unknown payout that has an OrderID
-	// with [Client.StatusPayout].
+	// OrderID is the order_id of the last response, or "" if it is absent. If the outcome of a payout is unknown and
+	// OrderID is set, reconcile the payout with [Client.StatusPayout].
 	OrderID string
-	// Header is the header of that response, nil without a response. It may repeat the request: think before you log
-	// it.
+	// Header is the header of the last response, or nil without a response. Do not log it, because it may repeat the
+	// request.
 	Header http.Header
-	// Body has the bytes of that response that arrived, at most [Config.MaxResponseBytes]. They may repeat the request:
-	// think before you log them.
+	// Body has the received bytes of the last response, at most [Config].MaxResponseBytes. Do not log them, because they
+	// may repeat the request.
 	Body []byte
 	// Err is the reason and never nil. errors.Is and errors.As find the sentinels of this package, [*ServiceError], and
 	// the errors of the context, the [Signer] and the http.RoundTripper.
 	Err error
 
-	signedAt, answeredAt time.Time // local times of the last attempt
+	signedAt, answeredAt time.Time     // local times of the last attempt
+	clockShift           time.Duration // of its timestamp header
 }
 
 // Error returns one line with the endpoint, whether money may have moved, and the reason.
@@ -120,9 +121,14 @@ func (e *Error) Error() string {
 // clocks describes the age of the timestamp and the clock difference, which are common causes of a rejected signature.
 func (e *Error) clocks() string {
 	var text string
-	if !e.signedAt.IsZero() && !e.answeredAt.IsZero() {
+	switch {
+	case e.clockShift > 0: // another clock than the local one, see HMACConfig.Now
+		text = "; the signer's clock is " + e.clockShift.String() + " ahead of the local clock"
+	case e.clockShift < 0:
+		text = "; the signer's clock is " + (-e.clockShift).String() + " behind the local clock"
+	case !e.signedAt.IsZero() && !e.answeredAt.IsZero():
 		age := e.answeredAt.Sub(e.signedAt).Round(time.Second)
-		text = "; the timestamp was " + age.String() + " old when the answer came"
+		text = "; the timestamp was " + age.String() + " old when the response arrived"
 	}
 	skew, _ := e.ClockSkew()
 	// A Date has whole seconds, and the response took some time to arrive.
@@ -204,7 +210,7 @@ func (e *Error) ClockSkew() (time.Duration, bool) {
 	return date.Sub(e.answeredAt), true
 }
 
-// Effect is an [ErrorDecoder]'s own knowledge of whether the service started an operation.
+// Effect is the part of a [ServiceError] that reports whether the service may have started an operation.
 type Effect int
 
 const (
@@ -219,10 +225,10 @@ const (
 
 // ServiceError is an error of the service, as an [ErrorDecoder] found it.
 type ServiceError struct {
-	// Code and Message are texts of the response, "" if it has none. Their values are not specified (section 7). They
-	// may repeat the request: think before you log them.
+	// Code and Message are texts of the response, or "" for an absent text. Their values are not specified (section 7). Do
+	// not log them, because they may repeat the request.
 	Code, Message string
-	// Effect reports whether an operation may exist. In its zero value, the HTTP status decides.
+	// Effect reports whether an operation may exist. With the zero value, the HTTP status decides.
 	Effect Effect
 }
 
@@ -248,21 +254,22 @@ func (e ServiceError) MarshalText() ([]byte, error) { return []byte(e.Error()), 
 // MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
 func (e ServiceError) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
-// ErrorDecoder returns the service's error in a response, or nil if the response has none. It sees every complete
-// response first, with any HTTP status, because section 7 has one shape for success and error and does not specify the
-// names of the error fields and the HTTP statuses. A call is rejected on its result. So it must recognize the service's
-// own format, and return nil for the JSON of proxies.
+// ErrorDecoder returns the service's error in a response, or nil if the response has none. The client calls it for
+// every complete response, with any HTTP status, because section 7 has one shape for success and error and does not
+// specify the names of the error fields and the HTTP statuses. Its result can reject a call, so it must recognize the
+// service's own format, and return nil for the JSON of proxies.
 //
-// A connection may end early without notice. So an error in a body other than one JSON object rejects a call only with
-// [EffectNone]. An ErrorDecoder must be safe for concurrent use, and must not keep or change body.
+// A connection may end early without an error. Therefore an error in a body other than one JSON object rejects a call
+// only with [EffectNone]. An ErrorDecoder must be safe for concurrent use, and must not keep or change body.
 type ErrorDecoder func(httpStatus int, body []byte) *ServiceError
 
-// ErrorFields returns an [ErrorDecoder] for services that send the code and the message of an error in two fields.
-// Dotted names lead into objects ("error.code"), and a number into a list ("errors.0.code" is in its first element).
-// Numbers are returned as text, and other values as JSON. The name "" disables a field.
+// ErrorFields returns an [ErrorDecoder] for services that send the code and the message of an error in two fields. A
+// dotted name reads a field of a nested object ("error.code"), and a number reads an element of a list, from 0
+// ("errors.0.code"). A string is returned without its quotes, and any other value as JSON. The name "" disables a
+// field.
 //
 // A response has an error if the code field is present and not empty. Empty values are null, "", 0, "0", false, {} and
-// []. The message counts alone only if codeKey is "". A response other than one JSON object has no error.
+// []. The message field decides only if codeKey is "". A response other than one JSON object has no error.
 func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	return func(_ int, body []byte) *ServiceError {
 		decides := valueAt(body, cmp.Or(codeKey, messageKey))
@@ -273,8 +280,7 @@ func ErrorFields(codeKey, messageKey string) ErrorDecoder {
 	}
 }
 
-// valueAt follows dotted names into nested objects and lists, and returns the value there, or nil if it is absent or
-// empty.
+// valueAt follows dotted names into nested objects and lists, and returns the value, or nil if it is absent or empty.
 func valueAt(object []byte, names string) json.RawMessage {
 	value := json.RawMessage(object)
 	inside := false

@@ -53,13 +53,13 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 		waits  time.Duration // for a connection or a rate limiter
 		want   string
 	}{
-		{"the clock is right", 401, 0, 0, "unauthorized%s; the timestamp was 0s old when the answer came"},
+		{"the clock is right", 401, 0, 0, "unauthorized%s; the timestamp was 0s old when the response arrived"},
 		{"the clock is behind", 401, 90 * time.Second, 0, "unauthorized%s; " +
-			"the timestamp was 0s old when the answer came; the local clock is 1m30s behind the service's"},
-		{"the clock is ahead", 403, -time.Hour, 0, "forbidden%s; the timestamp was 0s old when the answer came" +
+			"the timestamp was 0s old when the response arrived; the local clock is 1m30s behind the service's"},
+		{"the clock is ahead", 403, -time.Hour, 0, "forbidden%s; the timestamp was 0s old when the response arrived" +
 			"; the local clock is 1h0m0s ahead of the service's"},
 		{"the request left late", 401, 0, 20 * time.Second, "unauthorized%s; " +
-			"the timestamp was 20s old when the answer came"},
+			"the timestamp was 20s old when the response arrived"},
 		{"not about a signature", 404, 0, 0, "not found%s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,9 +70,40 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 					return canned(test.status, http.Header{"Date": {date}}, ""), nil
 				})))
 				_, err := c.GetBalance(t.Context())
-				want := fmt.Sprintf(test.want, ": without Config.DecodeError this may be a proxy's answer")
+				want := fmt.Sprintf(test.want, ": without Config.DecodeError this may be a proxy's response")
 				require.EqualError(t, err, fmt.Sprintf("paymentsvc: get_balance: HTTP %d: %s", test.status, want))
 			})
+		})
+	}
+}
+
+func TestErrorOfARejectedSignatureNamesTheSignersClock(t *testing.T) {
+	const clean = "unauthorized: without Config.DecodeError this may be a proxy's answer; the timestamp was %s old when the " +
+		"answer came"
+	for _, test := range []struct {
+		shift, waits time.Duration // of the signer's clock; a remote signer waits before it signs
+		want         string
+	}{
+		{10 * time.Minute, 0, "; the signer's clock is 10m0s ahead of the local clock"},
+		{-time.Hour, 0, "; the signer's clock is 1h0m0s behind the local clock"},
+		{2 * time.Second, 0, fmt.Sprintf(clean, "0s")},
+		{-2 * time.Second, 0, fmt.Sprintf(clean, "0s")},
+		{0, 20 * time.Second, fmt.Sprintf(clean, "20s")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+				Scheme: testScheme(), Secret: testSecret, Now: func() time.Time { return time.Now().Add(test.shift) },
+			})
+			require.NoError(t, err)
+			c := newClient(t, "http://127.0.0.1", signedBy(paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
+				time.Sleep(test.waits)
+				return signer.Sign(r, body)
+			})), over(roundTripFunc(func(*http.Request) (*http.Response, error) {
+				return canned(http.StatusUnauthorized, http.Header{}, ""), nil
+			})))
+			_, err = c.GetBalance(t.Context())
+			require.ErrorContains(t, err, test.want)
+			require.Equal(t, test.shift.Abs() > 2*time.Second, !strings.Contains(err.Error(), "old when"))
 		})
 	}
 }

@@ -46,16 +46,16 @@ type Notification struct {
 	StatusCode int64
 	// Amount is always set.
 	Amount Amount
-	// UserData is the partner's own identifier, "" if the service sends none.
+	// UserData is the partner's identifier, or "" if it is absent.
 	UserData string
 	// Timestamp is the timestamp header. The signature covers it if the [Scheme] does.
 	Timestamp time.Time
 	// SecretIndex is the index in [WebhookConfig].Secrets of the secret that matched.
 	SecretIndex int
-	// Malformed lists the optional fields that the service sent but that are unreadable. They have their zero values.
+	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the complete body, byte for byte. encoding/json compacts Raw when it encodes a Notification, so its
-	// signature is lost, but Key stays the same. To verify it again behind a queue, queue header and body instead.
+	// Raw is the complete body, byte for byte. encoding/json compacts Raw when it encodes a Notification, so the signature
+	// no longer matches, but Key stays the same. To verify it again after a queue, queue header and body instead.
 	Raw json.RawMessage
 }
 
@@ -102,8 +102,8 @@ func (n *Notification) Key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// contentOf returns the members of raw, whatever their order. If that loses information, it returns raw as
-// encoding/json would write it, so a key is the same before and after a queue.
+// contentOf returns the sorted members of raw. If the members lose information, it returns raw as encoding/json would
+// write it, so a key is the same before and after a queue.
 func contentOf(raw json.RawMessage) []byte {
 	if lines, ok := jsonobject.Texts(raw); ok {
 		return []byte(strings.Join(lines, ""))
@@ -150,8 +150,8 @@ func (e NotificationError) MarshalText() ([]byte, error) { return []byte(e.Error
 // MarshalBinary returns the text of Error, for encoding/gob, CBOR and MessagePack. The error is always nil.
 func (e NotificationError) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
-// isContentCoding reports whether coding is registered for HTTP. Error texts name only these, because anybody can send
-// a header.
+// isContentCoding reports whether coding is registered for HTTP. Error texts contain only registered codings, because
+// anybody can send a header.
 func isContentCoding(coding string) bool {
 	switch strings.TrimSpace(coding) {
 	case "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity", "pack200-gzip",

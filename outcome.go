@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
-// Outcome reports whether a failed call may have been carried out. The zero value needs no proof, the others do.
+// Outcome reports whether a failed call may have been carried out. Only [OutcomeUnknown] needs no proof.
 type Outcome int
 
 const (
@@ -24,14 +24,14 @@ const (
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that no byte of the request left this process. See [SafeToRetry].
 	OutcomeNotSent
-	// OutcomeRejected means that the service itself replied that this call started no operation. An earlier call may
-	// have started one, if user_data was used before: see [EffectPossible].
+	// OutcomeRejected means that the service itself replied that this call started no operation. An earlier call with the
+	// same user_data may have started an operation; see [EffectPossible].
 	//
-	// A status proves no rejection, because proxies and gateways reply in the service's place, also after a payment. So
-	// without [Config].DecodeError a call is never rejected. With it, a complete response rejects a call if the decoder
-	// finds an error in it, and the error has [EffectNone], or [EffectByStatus] in one JSON object with HTTP status 4xx
-	// except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an order_id anywhere is never a rejection.
-	// For a form redirect_url counts instead of order_id, and for an invoice also invoice_url.
+	// An HTTP status does not prove a rejection, because proxies and gateways reply in the service's place, also after a
+	// payment. Without [Config].DecodeError, a call is never rejected. With a decoder, a complete response rejects a call
+	// if the decoder finds an error in it, and the error has [EffectNone], or [EffectByStatus] in one JSON object with
+	// HTTP status 4xx except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an order_id anywhere is never a
+	// rejection. For a form, redirect_url counts instead of order_id. For an invoice, invoice_url counts too.
 	OutcomeRejected
 )
 
@@ -47,8 +47,8 @@ func (o Outcome) String() string {
 	}
 }
 
-// OutcomeOf returns the [Outcome] of the [*Error] in err's tree. It returns OutcomeUnknown for nil, for an error from
-// elsewhere, and for joined errors with different outcomes.
+// OutcomeOf returns the [Outcome] of the [*Error] in err's tree. It returns OutcomeUnknown for nil, for an error
+// without an *Error, and for joined errors with different outcomes.
 func OutcomeOf(err error) Outcome {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -65,8 +65,8 @@ func OutcomeOf(err error) Outcome {
 // SafeToRetry reports whether the program can repeat a failed call with the same user_data: without a second payment,
 // and with a chance of success. It is true for [OutcomeNotSent] except [ErrInvalidRequest]. It is also true for
 // [OutcomeRejected] with [ErrUnauthorized] or [ErrRateLimited], because these concern the caller and not the order. It
-// is false for nil, for an error from elsewhere, and for joined errors unless each is safe. Back off before you retry:
-// see [Error.RetryAfter].
+// is false for nil, for an error without an *Error, and for joined errors unless each *Error is safe. Back off before
+// you retry: see [Error.RetryAfter].
 func SafeToRetry(err error) bool {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -85,7 +85,7 @@ func SafeToRetry(err error) bool {
 
 // errorsIn returns the first *Error of each branch of err's tree.
 func errorsIn(err error) []*Error {
-	if e, ok := err.(*Error); ok { //nolint:errorlint // this function is what walks the tree
+	if e, ok := err.(*Error); ok { //nolint:errorlint // errorsIn walks the tree itself
 		return []*Error{e}
 	}
 	switch wrapper := err.(type) { //nolint:errorlint // as above
@@ -125,6 +125,7 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out re
 		Err:        err,
 		signedAt:   result.SignedAt,
 		answeredAt: result.At,
+		clockShift: result.ClockShift,
 	}
 	switch {
 	case result.NotSent:
@@ -135,7 +136,7 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out re
 	return failure
 }
 
-// read reads a success into out. Otherwise it returns an error, and the error that DecodeError found.
+// read decodes a success into out. Otherwise it returns an error, and the *ServiceError if DecodeError found one.
 func (c *Client) read(result transport.Result, out response) (reported *ServiceError, err error) {
 	success := result.Status/100 == 2
 	if err := result.Err; err != nil {
@@ -204,8 +205,8 @@ func rejecting(status int) bool {
 	return status/100 == 2 && status != http.StatusAccepted || status/100 == 4 && !aboutTime(status)
 }
 
-// aboutTime reports whether a 4xx concerns another request or the duration of this one. The service may have carried
-// out such a request.
+// aboutTime reports whether a 4xx status concerns another request, or the duration of this request. In both cases the
+// service may have carried out the request.
 func aboutTime(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, statusClientClosedRequest:
@@ -217,14 +218,14 @@ func aboutTime(status int) bool {
 // statusClientClosedRequest is nginx's status 499: the client closed the connection before the response.
 const statusClientClosedRequest = 499
 
-// statusError returns the reason of a response in which only the status shows the failure.
+// statusError returns the reason of a failure that only the HTTP status shows.
 func (c *Client) statusError(status int) error {
 	text := strings.ToLower(cmp.Or(http.StatusText(status), "no such status"))
 	switch {
 	case status/100 == 4 && c.decodeError != nil:
-		return errors.New(text + ": no error that Config.DecodeError knows, so perhaps not the service's answer")
+		return errors.New(text + ": Config.DecodeError finds no error, so this may be a proxy's response")
 	case status/100 == 4:
-		return errors.New(text + ": without Config.DecodeError this may be a proxy's answer")
+		return errors.New(text + ": without Config.DecodeError this may be a proxy's response")
 	case status/100 == 5:
 		return errors.New(text)
 	}

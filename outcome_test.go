@@ -248,11 +248,11 @@ func TestOutcomeIsInTheErrorText(t *testing.T) {
 		want    string
 	}{
 		{404, "", nil, "outcome unknown, the request may have been carried out: HTTP 404: not found: " +
-			"without Config.DecodeError this may be a proxy's answer"},
+			"without Config.DecodeError this may be a proxy's response"},
 		{404, "", decode, "outcome unknown, the request may have been carried out: HTTP 404: not found: " +
-			"no error that Config.DecodeError knows, so perhaps not the service's answer"},
+			"Config.DecodeError finds no error, so this may be a proxy's response"},
 		{401, "", nil, "outcome unknown, the request may have been carried out: HTTP 401: unauthorized: " +
-			"without Config.DecodeError this may be a proxy's answer; the timestamp was 0s old when the answer came"},
+			"without Config.DecodeError this may be a proxy's response; the timestamp was 0s old when the response arrived"},
 		{
 			422, `{"error_code":4111}`, decode,
 			"rejected: HTTP 422: the service reported an error, see ServiceError.Code and Message",

@@ -338,7 +338,7 @@ type complainer struct{}
 
 func (complainer) MarshalJSON() ([]byte, error) { return nil, errors.New("bad card " + canary) }
 
-func TestSecurityErrorsShowNothingOfRequestsAndAnswers(t *testing.T) {
+func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 	echo := func(status int, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; i < len(header); i += 2 {
@@ -920,14 +920,14 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 		{"its tunnel leads to a stranger", leadsTo(stranger), "unknown authority"},
 		{
 			"it wants to know who asks", answers("HTTP/1.1 407 ECHO\r\nContent-Length: 0"),
-			"the proxy answered CONNECT with HTTP 407",
+			"the proxy replied to CONNECT with HTTP 407",
 		},
 		{
 			"it reaches nothing", answers("HTTP/1.1 502 ECHO\r\nContent-Length: 4\r\n\r\nECHO"),
-			"the proxy answered CONNECT with HTTP 502",
+			"the proxy replied to CONNECT with HTTP 502",
 		},
 		{"it sends elsewhere", answers("HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0"),
-			"the proxy answered CONNECT with HTTP 302"},
+			"the proxy replied to CONNECT with HTTP 302"},
 		{"it is no proxy", answers("SSH-2.0-ECHO"), "malformed HTTP"},
 		{"it closes the tunnel", func(_ *connectProxy, conn *net.TCPConn, in io.Reader, _ *http.Request) {
 			write(conn, "HTTP/1.1 200 OK\r\n\r\n")

@@ -105,8 +105,7 @@ func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	return &paymentBody{id, fields}, err
 }
 
-// fields encodes the request. It returns an error for invalid UTF-8 and for values other than JSON
-// objects.
+// fields encodes the request. It returns an error for invalid UTF-8 and for values other than JSON objects.
 func (r PaymentRequest) fields() (paymentFields, error) {
 	f := paymentFields{Amount: r.Amount, UserData: r.UserData}
 	if err := checkUTF8("UserData (user_data)", r.UserData); err != nil {

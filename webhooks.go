@@ -159,7 +159,7 @@ func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) h
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		responded := false
 		defer func() {
-			if !responded { // or net/http writes 200 after a middleware recovered a panic
+			if !responded { // otherwise net/http writes 200 if a middleware recovers a panic
 				rw.WriteHeader(http.StatusInternalServerError)
 			}
 		}()
@@ -364,7 +364,7 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	original := r.Body
 	_, err := buf.ReadFrom(io.LimitReader(original, min(limit, math.MaxInt64-1)+1))
 	body := buf.Bytes()
-	_, cutOff := errors.AsType[*http.MaxBytesError](err) // of a middleware with a lower limit
+	_, cutOff := errors.AsType[*http.MaxBytesError](err) // a middleware has a lower limit
 	tooLarge := cutOff || int64(len(body)) > limit
 	read := io.Reader(bytes.NewReader(body))
 	if err != nil || tooLarge {

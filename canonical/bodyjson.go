@@ -38,13 +38,13 @@ func appendCompact(dst, value []byte) []byte {
 }
 
 // BodySorted appends [BodyCompact] with the fields of each object sorted by the bytes of their names. It returns an
-// error for a duplicate field, and for a body nested more than 64 deep.
+// error if the body is not JSON, has a duplicate field, or is nested more than 64 deep.
 func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return jsonWriter{JSONForm{Sort: true}, true}.body(dst, m)
 }
 
-// JSONForm configures [BodyJSON]. The zero value encodes like most programs: no white space, fields in their order, and
-// escapes only for quotes, backslashes and control characters.
+// JSONForm configures [BodyJSON]. The zero value encodes like most programs: no white space, fields in the order of
+// the body, and escapes only for quotes, backslashes and control characters.
 type JSONForm struct {
 	// Sort sorts the fields of each object by the bytes of their names.
 	Sort bool
@@ -71,7 +71,7 @@ func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 	return jsonWriter{JSONForm: form}.body
 }
 
-// jsonWriter writes JSON in a form. With keepText, texts and names keep their bytes.
+// jsonWriter writes JSON in a form. With keepText, it copies texts and names with their escapes.
 type jsonWriter struct {
 	JSONForm
 	keepText bool
@@ -177,7 +177,7 @@ func (w jsonWriter) line(dst []byte, depth int) []byte {
 	return dst
 }
 
-// text writes s, a text without escapes, as a JSON string.
+// text writes the unescaped text s as a JSON string.
 func (w jsonWriter) text(dst, s []byte) []byte {
 	escapeHTML := w.EscapeHTML || w.EscapeGson
 	dst = append(dst, '"')

@@ -1,6 +1,6 @@
-// Package canonical has the parts of canonical strings. A canonical string is the text that a signature covers. The
-// interface document does not specify its composition (section 5), so ask the service for the parts, their order and
-// their separators:
+// Package canonical provides the parts of canonical strings. A canonical string is the text that a signature covers.
+// The interface document does not specify its composition (section 5), so ask the service for the parts, their order
+// and their separators:
 //
 //	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
 //
@@ -10,8 +10,8 @@
 //
 // If the service cannot tell you, package discover finds the composition of one correctly signed message.
 //
-// A part appends to dst. Parts of the message, its address and its JSON fields do not allocate. A part that digests or
-// encodes another part borrows a buffer from a pool.
+// A part appends to dst, usually without an allocation. A part that digests or encodes another part borrows a buffer
+// from a pool.
 package canonical
 
 import (
@@ -52,7 +52,7 @@ func Date(layout string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// Method appends the HTTP method in upper case, such as POST. For lower case use [Lower]. The error is always nil.
+// Method appends the HTTP method of the message, such as POST. For lower case use [Lower]. The error is always nil.
 func Method(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.Method...), nil
 }
@@ -74,8 +74,8 @@ func Labelled(label string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalF
 	return Join("", Literal(label), part)
 }
 
-// Header returns a part that appends the value of a header. The part returns an error unless the message has exactly
-// one value. A request is signed before net/http adds its own headers, such as Content-Length.
+// Header returns a part that appends the value of a header. The part returns an error unless the header has exactly one
+// value. A request is signed before net/http adds its own headers, such as Content-Length.
 func Header(name string) paymentsvc.CanonicalFunc {
 	key := http.CanonicalHeaderKey(name)
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -120,7 +120,7 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 	}
 }
 
-// appendPart appends part to dst. It copies the result if part returned other memory.
+// appendPart appends part to dst. It copies the result if part returned a new slice instead of appending to dst.
 func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, error) {
 	made, err := part(dst, m)
 	if err != nil {
@@ -129,8 +129,8 @@ func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message
 	return buffer.Own(dst, made), nil
 }
 
-// ByKind returns a part that appends request to a request and notification to a notification, for a service with two
-// compositions.
+// ByKind returns a part that applies request to requests and notification to notifications, for a service that signs
+// the two kinds differently.
 func ByKind(request, notification paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		part := request
@@ -154,7 +154,7 @@ func Upper(part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return inPlace("Upper", part, 'a', 'z')
 }
 
-// inPlace changes the case of the letters from first to last. Other bytes stay unchanged.
+// inPlace returns part with the other case for the letters from first to last.
 func inPlace(name string, part paymentsvc.CanonicalFunc, first, last byte) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if part == nil {
@@ -256,7 +256,7 @@ func Host(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, m.URL.Host...), nil
 }
 
-// Query appends the query of the address as sent, without the question mark. The query may be empty.
+// Query appends the query of the address as sent, without the question mark. The text may be empty.
 func Query(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Query")
@@ -302,7 +302,7 @@ const (
 	EscapingPercent
 	// EscapingPHP is EscapingForm with an escaped ~, like PHP's urlencode and http_build_query.
 	EscapingPHP
-	// EscapingJS is EscapingPercent without escapes for !*'() like JavaScript's encodeURIComponent.
+	// EscapingJS is EscapingPercent without escapes for !*'(), like JavaScript's encodeURIComponent.
 	EscapingJS
 	// EscapingJava is EscapingForm with an escaped ~ and an unescaped *, like Java's URLEncoder.
 	EscapingJava
@@ -313,7 +313,7 @@ var keptMarks = map[Escaping]string{
 	EscapingForm: "-_.~", EscapingPercent: "-_.~", EscapingPHP: "-_.", EscapingJS: "-_.~!*'()", EscapingJava: "-_.*",
 }
 
-// Escaped returns part with escapes.
+// Escaped returns part with its text escaped.
 func Escaped(e Escaping, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transformed("Escaped", part, func(dst, text []byte) ([]byte, error) { return e.write(dst, text), nil })
 }

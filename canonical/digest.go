@@ -45,8 +45,8 @@ func MD5(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.Cano
 	return digest("MD5", enc, part, md5.New)
 }
 
-// digest returns a part that encodes the digest of part, or part itself if newHash is nil. It reuses two buffers and a
-// hash, so a call does not allocate.
+// digest returns a part that encodes the digest of part, or part itself if newHash is nil. The part reuses two buffers
+// and a hash, so a call does not allocate.
 func digest(
 	name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc, newHash func() hash.Hash,
 ) paymentsvc.CanonicalFunc {
@@ -112,7 +112,7 @@ func Chain(encodings ...paymentsvc.Encoding) paymentsvc.Encoding {
 
 type chainEncoding []paymentsvc.Encoding
 
-// AppendEncode appends src after all encodings.
+// AppendEncode appends src after the last encoding.
 func (e chainEncoding) AppendEncode(dst, src []byte) []byte {
 	for i, encoding := range e {
 		if i == len(e)-1 {

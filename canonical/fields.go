@@ -12,8 +12,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Field returns a part that appends the value of a body's field. It writes text without quotes and escapes, and objects
-// and arrays as JSON without white space. Numbers, true, false and null keep their bytes, so null and the text "null"
+// Field returns a part that appends the value of a field of the body: text without quotes and escapes, and objects and
+// arrays as JSON without white space. Numbers, true, false and null keep their bytes, so null and the text "null"
 // are equal. Further arguments select a field of a nested object, as in Field("payer", "email"). The part returns an
 // error if the field is absent, or if the body is not a JSON object or has duplicate fields.
 func Field(names ...string) paymentsvc.CanonicalFunc {
@@ -29,7 +29,7 @@ func Field(names ...string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// FieldOr is [Field], but appends the text absent if the field is absent or null.
+// FieldOr returns a part like [Field] that appends the text absent if the field is absent or null.
 func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -58,7 +58,7 @@ const (
 
 // FieldList configures [Fields]. The zero value is an error, because values without separators are ambiguous: a
 // recorded signature of order "1" with status 2 would also fit order "12". Only a list with Names, Equals, Between and
-// Escaping is unambiguous. Package discover reports the other lists with a warning.
+// Escaping can be unambiguous. Package discover reports the other lists with a warning.
 type FieldList struct {
 	// AsSent keeps the order of the body. By default, the names of each level are sorted by their bytes.
 	AsSent bool
@@ -67,8 +67,8 @@ type FieldList struct {
 	Equals string
 	// Between is the separator of fields. It is required without Names, unless Unseparated is set.
 	Between string
-	// Unseparated accepts an empty Between without Names, for a service with such a scheme. The text is then ambiguous;
-	// see SECURITY.md.
+	// Unseparated accepts an empty Between without Names, for a service that signs values without separators. The
+	// canonical string is then ambiguous; see SECURITY.md.
 	Unseparated bool
 	// Nested is the treatment of objects and arrays.
 	Nested Nested
@@ -129,8 +129,8 @@ func (c Constants) text(value []byte) []byte {
 
 // Fields returns a part that appends all fields of the body, with values in the form of [Field]. The part returns an
 // error if the body is not a JSON object or has duplicate fields, and for a list without Names, Between and
-// Unseparated. With [NestedFlat] it also rejects a body nested more than 64 deep, and a text many times the length of
-// the body.
+// Unseparated. With [NestedFlat], the part also rejects a body nested more than 64 deep, and a canonical string that is
+// many times as long as the body.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if !l.Names && l.Between == "" && !l.Unseparated {
@@ -155,18 +155,18 @@ type listWriter struct {
 	path    [][]byte // names from the top-level field to the value
 	dst     []byte
 	maxLen  int  // limits len(dst), because nested fields repeat the names of all levels
-	started bool // whether Between is due
+	started bool // whether the next field needs Between before it
 }
 
-// maxNesting limits the depth of encoded bodies and of the text form. Each level is read once more than the level
-// above, and the sender of a notification chooses the depth before the check of the signature.
+// maxNesting limits the nesting in bodies, and of brackets in the text form. The parts read the bytes at depth n of a
+// body n times, and an attacker chooses the depth, because verification makes the canonical string first.
 const maxNesting = 64
 
 var (
 	errNoBetween = errors.New("canonical: FieldList: Between is empty, so values would have no separator: " +
 		"want Between, Names or Unseparated")
 	errTooDeep = errors.New("canonical: objects and arrays of the body are nested too deep")
-	errTooLong = errors.New("canonical: the names of the body's nested fields make too long a text")
+	errTooLong = errors.New("canonical: the names of the body's nested fields make the text too long")
 )
 
 func (w *listWriter) members(list []member) error {
@@ -288,14 +288,15 @@ func appendText(dst, value []byte) []byte {
 	}
 }
 
-// With returns part for a copy of the message. The body of the copy has one more field at its end, a text with value.
-// For example, With("timestamp", Timestamp, BodySorted) is for a service that signs the timestamp as one of the fields.
-// It returns an error if the body is not a JSON object, and the errors of value and part.
+// With returns a part that applies part to a copy of the message. The body of the copy ends with an added field: name
+// with the text of value. For example, With("timestamp", Timestamp, BodySorted) signs the timestamp as one of the
+// fields. The part returns an error if the body is not a JSON object, and the errors of value and part.
 func With(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return with("With", name, value, part, func(dst, text []byte) []byte { return jsonWriter{}.text(dst, text) })
 }
 
-// WithNumber is [With] for a field with a JSON number or another JSON value. It returns an error for invalid JSON.
+// WithNumber returns a part like [With] that adds value as JSON, such as a number. The part returns an error if value
+// is not valid JSON.
 func WithNumber(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return with("WithNumber", name, value, part, func(dst, text []byte) []byte { return append(dst, text...) })
 }
@@ -330,9 +331,9 @@ func with(
 	}
 }
 
-// Within returns part for a copy of the message. The body of the copy is the object in the field name, for example
-// Within("data", BodySorted). It returns an error if the body or the field is not a JSON object, and the errors of
-// part.
+// Within returns a part that applies part to a copy of the message. The body of the copy is the object in the field
+// name, for example Within("data", BodySorted). The part returns an error if the body or the field is not a JSON
+// object, and the errors of part.
 func Within(name string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if part == nil {

@@ -33,7 +33,7 @@ func members(dst []member, object []byte) ([]member, error) {
 	first := len(dst)
 	for i := jsonobject.SkipSpace(object, 1); object[i] == '"'; {
 		nameEnd := jsonobject.EndOfString(object, i)
-		start := jsonobject.SkipSpace(object, jsonobject.SkipSpace(object, nameEnd)+1) // over the colon
+		start := jsonobject.SkipSpace(object, jsonobject.SkipSpace(object, nameEnd)+1) // +1 skips the colon
 		end := jsonobject.EndOfValue(object, start)
 		written := object[i+1 : nameEnd-1]
 		name := written

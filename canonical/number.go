@@ -32,13 +32,13 @@ const (
 	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050. It applies to the same fields as
 	// NumbersTwoPlaces.
 	NumbersMinor
-	// NumbersPadded is NumbersMinor with zeros before it, twelve digits in all, so 100.5 becomes 000000010050.
+	// NumbersPadded is NumbersMinor with leading zeros up to twelve digits, so 100.5 becomes 000000010050.
 	NumbersPadded
-	// NumbersQuoted is text, which is quoted in JSON.
+	// NumbersQuoted keeps the digits of the message. [BodyJSON] writes quotes around them.
 	NumbersQuoted
 )
 
-// Number returns part in another form. It returns an error if part does not append exactly one JSON number.
+// Number returns part with its number in another form. The part returns an error if its text is not one JSON number.
 func Number(form NumberForm, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transformed("Number", part, func(dst, text []byte) ([]byte, error) {
 		if _, err := paymentsvc.ParseAmount(string(text)); err != nil {
@@ -73,8 +73,8 @@ func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	case NumbersPython, NumbersJava:
 		value, err := strconv.ParseFloat(string(number), 64)
 		switch {
-		case integer || err != nil: // or too large for a float64
-			return append(dst, number...), nil //nolint:nilerr // it keeps its digits
+		case integer || err != nil: // err means too large for a float64
+			return append(dst, number...), nil //nolint:nilerr // such a number keeps its digits
 		case f == NumbersPython:
 			return appendPython(dst, value), nil
 		default:
@@ -102,7 +102,7 @@ func appendShort(dst, number []byte) []byte {
 	return append(dst, short...)
 }
 
-// appendMinor appends an amount in hundredths, or in one of the other forms with hundredths.
+// appendMinor appends an amount with two decimal places, in hundredths, or in padded hundredths.
 func appendMinor(dst, number []byte, form NumberForm) ([]byte, error) {
 	amount, err := paymentsvc.ParseAmount(string(number))
 	if err != nil {

@@ -300,7 +300,7 @@ func TestSecretFormRejectsOtherText(t *testing.T) {
 		"canonical: the secret is not hexadecimal": canonical.SecretHex,
 		"canonical: the secret is not base64":      canonical.SecretBase64,
 		"canonical: the secret is not a UUID":      canonical.SecretUUID,
-		"canonical: no such form of a secret":      canonical.SecretForm(99),
+		"canonical: unknown form of the secret":    canonical.SecretForm(99),
 	} {
 		_, err := form.Read(secret)
 		require.EqualError(t, err, want)

@@ -16,8 +16,8 @@ import (
 //	base64(method '\n' path '\n' timestamp '\n' hex(sha256(body)))
 //	request hex(timestamp body), notification hex(body)
 //
-// The text begins with the encoding of the signature. Its brackets contain the parts of the canonical string in order.
-// White space between names is ignored. Parts have no separator except quoted texts, so write each separator as a text.
+// The text begins with the encoding of the signature. The brackets after the encoding contain the parts of the
+// canonical string in order. ParseScheme ignores white space between parts, so write each separator as a quoted text.
 // The names are:
 //
 //	"..." '...'                  text, with the escapes \n \r \t \\ \" \' \x00 \u00e9
@@ -47,18 +47,18 @@ import (
 //
 // The options of fields are sorted (the default) or as-sent; omit-nested, flat or flat("."); omit-empty, omit-null and
 // omit("a", "b"); escape-form, escape-percent, escape-php, escape-js or escape-java; php-constants, digit-constants,
-// python-constants or no-null; and one form of numbers. A single text separates values. Two texts
-// separate name from value and field from field. Without texts, unseparated is required.
+// python-constants or no-null; and one form of numbers. A single text separates values. Of two texts, the first
+// separates name from value, and the second separates fields. Without texts, unseparated is required.
 //
 // The options of json are sorted; spaces or indent(" "); escape-slash, escape-unicode, escape-html and escape-gson; and
 // one form of numbers. The forms are short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers,
 // padded-numbers and quoted-numbers.
 //
 // A scheme for both kinds of messages begins with "request" and continues with ", notification"; see [ByKind]. Both
-// must have the same encoding. At the end, ", key base64" selects a [SecretForm]: text (the default), hex, base64,
-// base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes or to-base64. With
-// ", seen in requests" or ", seen in notifications", the command paymentsvc records that its samples had only one kind.
-// This changes no signature.
+// kinds must have the same encoding. At the end, ", key base64" selects a [SecretForm]: text (the default), hex,
+// base64, base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes or to-base64.
+// The command paymentsvc adds ", seen in requests" or ", seen in notifications" if all its samples had that kind. This
+// clause changes no signature.
 //
 // A text that signs neither the body nor a field is an error, unless it ends in ", body unsigned". A text with the part
 // secret or a key form other than text is an error too, because it needs [ParseSchemeWith]. Errors contain the column
@@ -74,7 +74,7 @@ func ParseScheme(text string) (paymentsvc.Scheme, error) {
 	return s.scheme(), nil
 }
 
-// ParseSchemeWith is [ParseScheme] for texts that need the secret:
+// ParseSchemeWith parses every text that [ParseScheme] accepts, and texts that need the secret:
 //
 //	hex(fields(sorted, '=', '&') '&key=' secret), key base64
 //
@@ -101,7 +101,7 @@ func ParseSchemeWith(
 type Code struct {
 	// Canonical and Encoding are expressions for the fields of the Scheme.
 	Canonical, Encoding string
-	// Key is an expression for the key. It returns a key and an error, unless it is the variable secret.
+	// Key is an expression for the key: the variable secret, or a call that returns a key and an error.
 	Key string
 	// Imports are the sorted packages of these expressions and of the Scheme.
 	Imports []string
@@ -131,16 +131,16 @@ func GoCode(text string) (Code, error) {
 // and combine is set.
 type word struct {
 	text, code string
-	signs      bool // whether it covers the body or a field
+	signs      bool // whether the part covers the body or a field
 	part       paymentsvc.CanonicalFunc
 	texts      func(texts []string) paymentsvc.CanonicalFunc // a part with texts, as in header("X-Name")
 	least      int                                           // minimum number of texts
-	many       bool                                          // whether more texts may follow
+	many       bool                                          // whether more texts than least are allowed
 	around     func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
 	digest     func(paymentsvc.Encoding, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
 	encoding   paymentsvc.Encoding
-	read       func(*parser) made     // a part with special syntax
-	combine    func(*parser) encoding // a combination of encodings
+	read       func(*parser) parsedPart // a part with special syntax
+	combine    func(*parser) encoding   // a combination of encodings
 }
 
 func (w word) isEncoding() bool { return w.encoding != nil || w.combine != nil }
@@ -202,8 +202,8 @@ var words = []word{
 	{text: "chain", code: "Chain", combine: (*parser).chain},
 }
 
-// option is a name in the brackets of fields or json. Options of one group exclude each other. code is the field in
-// Go, or "" for the default.
+// option is a name in the brackets of fields or json. Options of one group exclude each other. code is the Go code that
+// sets the option, or "" for the default. on reports whether the option is set.
 type option[T any] struct {
 	text, code, group string
 	set               func(*T)
@@ -329,7 +329,7 @@ func (l FieldList) forms() (text, code []string) {
 		case o.text == "flat" && l.Path != "":
 			text = append(text, fmt.Sprintf("flat(%q)", l.Path))
 			code = append(code, o.code, fmt.Sprintf("Path: %q", l.Path))
-		case i < 2: // the order comes first
+		case i < 2: // sorted or as-sent comes first
 			text, code = slices.Insert(text, 0, o.text), append(code, o.code)
 		default:
 			text, code = append(text, o.text), append(code, o.code)

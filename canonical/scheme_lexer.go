@@ -30,7 +30,7 @@ type lexer struct {
 	ended  int    // column of the previous token
 	before string // text of the previous token
 	err    error
-	hidden string // errors must not contain it
+	hidden string // the secret; errors must not contain it
 }
 
 func (l *lexer) fail(column int, format string, args ...any) {
@@ -131,7 +131,7 @@ func (l *lexer) shown() string {
 	}
 }
 
-// take reads a name if it is the next token.
+// take reports whether the next token is this name, and reads the token if so.
 func (l *lexer) take(name string) bool { return l.takeToken(aName, name) }
 
 func (l *lexer) takeMark(mark string) bool { return l.takeToken(aMark, mark) }

@@ -9,7 +9,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// choose reads the name of an option. It fails for a duplicate option and for an option of the same group.
+// choose reads the name of an option. It fails for a duplicate option and for a second option of the same group.
 func choose[T any](p *parser, what string, options []option[T], seen map[string]string) option[T] {
 	column := p.token.column
 	for _, o := range options {
@@ -35,7 +35,7 @@ func choose[T any](p *parser, what string, options []option[T], seen map[string]
 }
 
 // json reads the options of BodyJSON, if any.
-func (p *parser) json() made {
+func (p *parser) json() parsedPart {
 	var form JSONForm
 	seen := map[string]string{}
 	for more := p.takeMark("("); more; {
@@ -51,14 +51,14 @@ func (p *parser) json() made {
 		}
 	}
 	_, code := form.forms()
-	return made{
+	return parsedPart{
 		part: BodyJSON(form),
 		code: fmt.Sprintf("canonical.BodyJSON(canonical.JSONForm{%s})", strings.Join(code, ", ")), signs: true,
 	}
 }
 
 // with reads the name, the value and the parts of With or WithNumber.
-func (p *parser) with() made {
+func (p *parser) with() parsedPart {
 	function, code := With, "With"
 	if p.before == "with-number" {
 		function, code = WithNumber, "WithNumber"
@@ -71,31 +71,31 @@ func (p *parser) with() made {
 	p.depth--
 	p.mark(",", `","`)
 	of := p.joined()
-	return made{
+	return parsedPart{
 		part: function(name, value.part, of.part),
 		code: fmt.Sprintf("canonical.%s(%q, %s, %s)", code, name, value.code, of.code), signs: of.signs,
 	}
 }
 
-func (p *parser) within() made {
+func (p *parser) within() parsedPart {
 	p.mark("(", `"(" with a name`)
 	name := p.literal("the name of the field")
 	p.mark(",", `","`)
 	of := p.joined()
-	return made{
+	return parsedPart{
 		part: Within(name, of.part), code: fmt.Sprintf("canonical.Within(%q, %s)", name, of.code), signs: of.signs,
 	}
 }
 
-func (p *parser) number() made { return formed(p, "Number", numberNames, Number) }
+func (p *parser) number() parsedPart { return formed(p, "Number", numberNames, Number) }
 
-func (p *parser) escaped() made { return formed(p, "Escaped", escapingNames, Escaped) }
+func (p *parser) escaped() parsedPart { return formed(p, "Escaped", escapingNames, Escaped) }
 
 // formed reads a form and its parts.
 func formed[T comparable](
 	p *parser, function string, names []named[T],
 	part func(T, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc,
-) made {
+) parsedPart {
 	p.mark("(", `"(" with a form`)
 	list := make([]string, len(names))
 	var form named[T]
@@ -110,14 +110,14 @@ func formed[T comparable](
 	}
 	p.mark(",", `","`)
 	of := p.joined()
-	return made{
+	return parsedPart{
 		part: part(form.value, of.part),
 		code: fmt.Sprintf("canonical.%s(canonical.%s, %s)", function, form.code, of.code), signs: of.signs,
 	}
 }
 
 // fields reads the options of Fields. One text separates values. Two texts separate name from value and pair from pair.
-func (p *parser) fields() made {
+func (p *parser) fields() parsedPart {
 	column := p.ended
 	var l FieldList
 	var texts []string
@@ -126,7 +126,7 @@ func (p *parser) fields() made {
 	for more := true; more; more = p.takeMark(",") {
 		if p.token.kind == aText {
 			if len(texts) == 2 {
-				p.fail(p.token.column, "a third text: want at most one between name and value and one between fields")
+				p.fail(p.token.column, "a third text: want at most two, after names and between fields")
 			}
 			texts = append(texts, p.literal("a text"))
 			continue
@@ -153,25 +153,25 @@ func (p *parser) fields() made {
 	case !l.Names && l.Between == "" && !l.Unseparated:
 		p.fail(column, `want a text between the fields, or "unseparated"`)
 	case l.Unseparated && (l.Names || l.Between != ""):
-		p.fail(column, `"unseparated" is for values with no text between them`)
+		p.fail(column, `"unseparated" is for values without a text between them`)
 	case l.Path != "" && !l.Names:
 		p.fail(column, "flat(%q) is for fields with names", l.Path)
 	}
 	_, code := l.forms()
-	return made{
+	return parsedPart{
 		part: Fields(l), signs: true,
 		code: fmt.Sprintf("canonical.Fields(canonical.FieldList{%s})", strings.Join(code, ", ")),
 	}
 }
 
-// join returns parts in order. Its code is a Join with a separator, if the same text without letters and digits
-// separates all parts.
-func join(list []made) made {
+// join returns a part that appends parts in order. The Go code has a Join with a separator if the same text without
+// letters and digits separates all parts.
+func join(list []parsedPart) parsedPart {
 	if len(list) == 1 {
 		return list[0]
 	}
 	parts := make([]paymentsvc.CanonicalFunc, len(list))
-	whole := made{}
+	whole := parsedPart{}
 	for i, m := range list {
 		parts[i] = m.part
 		whole.signs = whole.signs || m.signs
@@ -181,8 +181,8 @@ func join(list []made) made {
 	return whole
 }
 
-func joinCode(list []made) string {
-	wordless := func(m made) bool {
+func joinCode(list []parsedPart) string {
+	wordless := func(m parsedPart) bool {
 		return m.isText && m.literal != "" && !strings.ContainsFunc(m.literal, func(r rune) bool {
 			return unicode.IsLetter(r) || unicode.IsDigit(r)
 		})
@@ -206,11 +206,11 @@ func joinCode(list []made) string {
 }
 
 // separated returns the code of the parts between separators. It returns nil if fewer than two parts remain, or if
-// other texts separate some of them.
-func separated(list []made, separator string) (codes []string) {
+// another text separates some parts.
+func separated(list []parsedPart, separator string) (codes []string) {
 	filled := 0
 	for rest := list; ; {
-		end := slices.IndexFunc(rest, func(m made) bool { return m.isText && m.literal == separator })
+		end := slices.IndexFunc(rest, func(m parsedPart) bool { return m.isText && m.literal == separator })
 		group := rest
 		if end >= 0 {
 			group = rest[:end]
@@ -225,7 +225,7 @@ func separated(list []made, separator string) (codes []string) {
 		case isLabelled:
 			filled++
 			codes = append(codes, code)
-		case slices.ContainsFunc(group[1:], func(m made) bool { return m.isText }):
+		case slices.ContainsFunc(group[1:], func(m parsedPart) bool { return m.isText }):
 			return nil
 		default:
 			filled++
@@ -243,7 +243,7 @@ func separated(list []made, separator string) (codes []string) {
 }
 
 // labelled returns the code of a part after a label, such as "key=" and the secret.
-func labelled(list []made) (string, bool) {
+func labelled(list []parsedPart) (string, bool) {
 	if len(list) != 2 || !list[0].isText || list[1].isText {
 		return "", false
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/nearest"
 )
 
-// made is a parsed part and its Go code.
-type made struct {
+// parsedPart is a parsed part and its Go code.
+type parsedPart struct {
 	part    paymentsvc.CanonicalFunc
 	code    string
-	signs   bool                // whether it covers the body or a field
-	literal string              // the text of a literal
-	isText  bool                // whether the part is a literal
-	in      func(encoding) made // a digest in an encoding; nil for other parts
+	signs   bool                      // whether the part covers the body or a field
+	literal string                    // the text of a literal
+	isText  bool                      // whether the part is a literal
+	in      func(encoding) parsedPart // returns a digest in an encoding; nil for other parts
 }
 
 type encoding struct {
@@ -23,13 +23,13 @@ type encoding struct {
 	code string
 }
 
-// parsed is a parsed scheme, and the columns where it needs the secret.
+// parsed is a parsed scheme.
 type parsed struct {
-	whole            made
+	whole            parsedPart
 	enc              encoding
 	form             keyForm
-	formAt, secretAt int // columns, or 0
-	base64           bool
+	formAt, secretAt int  // columns of the key form and of the first part or form that needs the secret, or 0
+	base64           bool // whether the Go code imports encoding/base64
 }
 
 func (s parsed) scheme() paymentsvc.Scheme {
@@ -69,9 +69,9 @@ type parser struct {
 	secret    paymentsvc.Secret
 	words     []word
 	depth     int
-	emptyAt   int // column of a scheme without body and fields, or 0
-	allowedAt int // column of "body unsigned", or 0
-	byKind    bool
+	emptyAt   int  // column of a scheme without body and fields, or 0
+	allowedAt int  // column of "body unsigned", or 0
+	byKind    bool // whether the text has a scheme for each kind of message
 	seen      bool // whether a clause "seen in" was read
 }
 
@@ -87,17 +87,17 @@ func (p *parser) schemes() {
 	column := p.token.column
 	notification, other := p.signed()
 	if enc.code != other.code {
-		p.fail(column, "want the encoding of the requests, since a scheme has one for both")
+		p.fail(column, "want the encoding of the requests, because both kinds share one encoding")
 	}
 	p.enc, p.byKind = enc, true
-	p.whole = made{
+	p.whole = parsedPart{
 		part: ByKind(request.part, notification.part),
 		code: fmt.Sprintf("canonical.ByKind(%s, %s)", request.code, notification.code),
 	}
 }
 
 // signed reads an encoding and its parts.
-func (p *parser) signed() (made, encoding) {
+func (p *parser) signed() (parsedPart, encoding) {
 	enc := p.encoding()
 	p.mark("(", `"(" after the encoding`)
 	column := p.token.column
@@ -142,7 +142,7 @@ func (p *parser) clause() {
 	}
 }
 
-// seenIn reads the kind of the messages that the scheme was found in. It changes no signature.
+// seenIn reads the kind of the messages that the scheme was found in. The kind changes no signature.
 func (p *parser) seenIn(column int) {
 	switch {
 	case p.seen:
@@ -199,9 +199,9 @@ func (p *parser) chain() encoding {
 }
 
 // joined reads parts until the closing bracket.
-func (p *parser) joined() made {
+func (p *parser) joined() parsedPart {
 	p.enter()
-	var list []made
+	var list []parsedPart
 	for p.err == nil && !p.takeMark(")") {
 		list = append(list, p.part())
 	}
@@ -213,10 +213,10 @@ func (p *parser) joined() made {
 }
 
 // part reads one part.
-func (p *parser) part() made {
+func (p *parser) part() parsedPart {
 	if p.token.kind == aText {
 		text := p.literal("a text")
-		return made{part: Literal(text), code: fmt.Sprintf("canonical.Literal(%q)", text), literal: text, isText: true}
+		return parsedPart{part: Literal(text), code: fmt.Sprintf("canonical.Literal(%q)", text), literal: text, isText: true}
 	}
 	if w, known := p.lookup(); known && w.isEncoding() {
 		enc := p.encoding()
@@ -229,54 +229,54 @@ func (p *parser) part() made {
 		return w.read(p)
 	case w.texts != nil:
 		texts, codes := p.texts(w.least, w.many)
-		return made{part: w.texts(texts), code: fmt.Sprintf("canonical.%s(%s)", w.code, codes), signs: w.signs}
+		return parsedPart{part: w.texts(texts), code: fmt.Sprintf("canonical.%s(%s)", w.code, codes), signs: w.signs}
 	case w.around != nil, w.digest != nil:
 		p.mark("(", `"(" after `+w.text)
 		return around(w, p.joined())
 	}
-	return made{part: w.part, code: "canonical." + w.code, signs: w.signs}
+	return parsedPart{part: w.part, code: "canonical." + w.code, signs: w.signs}
 }
 
-func (p *parser) secretPart() made {
+func (p *parser) secretPart() parsedPart {
 	if p.secretAt == 0 {
 		p.secretAt = p.ended
 	}
-	return made{part: Secret(p.secret), code: "canonical.Secret(secret)"}
+	return parsedPart{part: Secret(p.secret), code: "canonical.Secret(secret)"}
 }
 
-// around returns a digest of parts, or parts in another letter case.
-func around(w word, of made) made {
+// around returns a digest of a part, or the part in another letter case.
+func around(w word, of parsedPart) parsedPart {
 	if w.around != nil {
-		return made{
+		return parsedPart{
 			part:  w.around(of.part),
 			code:  fmt.Sprintf("canonical.%s(%s)", w.code, of.code),
 			signs: of.signs,
 		}
 	}
-	in := func(e encoding) made {
+	in := func(e encoding) parsedPart {
 		code := fmt.Sprintf("canonical.%s(%s, %s)", w.code, e.code, of.code)
 		if code == "canonical.SHA256(paymentsvc.Hex, canonical.Body)" {
-			return made{part: BodySHA256, code: "canonical.BodySHA256", signs: true}
+			return parsedPart{part: BodySHA256, code: "canonical.BodySHA256", signs: true}
 		}
-		return made{part: w.digest(e.Encoding, of.part), code: code, signs: of.signs}
+		return parsedPart{part: w.digest(e.Encoding, of.part), code: code, signs: of.signs}
 	}
 	raw := in(encoding{Raw, "canonical.Raw"})
 	raw.in = in
 	return raw
 }
 
-func encoded(e encoding, of made) made {
+func encoded(e encoding, of parsedPart) parsedPart {
 	if of.in != nil {
 		return of.in(e)
 	}
-	return made{
+	return parsedPart{
 		part:  Encode(e.Encoding, of.part),
 		code:  fmt.Sprintf("canonical.Encode(%s, %s)", e.code, of.code),
 		signs: of.signs,
 	}
 }
 
-// texts reads texts in brackets and returns them, also as Go code.
+// texts reads texts in brackets, and returns the list and its Go code.
 func (p *parser) texts(least int, many bool) (list []string, code string) {
 	var codes []string
 	p.mark("(", `"(" with a text`)
@@ -321,7 +321,7 @@ func (p *parser) find(what, wanted string, fits func(word) bool) word {
 	return word{}
 }
 
-// unknown fails at the current token, because it matches no name.
+// unknown fails at the current token, which matches no name, and suggests the nearest name.
 func (p *parser) unknown(what, wanted string, names []string) {
 	if p.token.kind != aName {
 		p.fail(p.token.column, "%s, not %s", wanted, p.shown())

@@ -463,8 +463,8 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`hex(path), body`:              `column 16: want "unsigned", not the end`,
 		`request hex(body)`:            `column 18: want ", notification", not the end`,
 		`request hex(body), hex(body)`: `column 20: want "notification", not "hex"`,
-		`request hex(body), notification base64(body)`: `column 33: want the encoding of the requests, since a ` +
-			`scheme has one for both`,
+		`request hex(body), notification base64(body)`: `column 33: want the encoding of the requests, because ` +
+			`both kinds share one encoding`,
 		`hex(header(X))`:        `column 12: want a text in quotes, not "X"`,
 		`hex(header "X")`:       `column 12: want "(" with a text, not a text`,
 		`hex(header("X", "Y"))`: `column 17: want ")" after 1 texts`,
@@ -500,10 +500,10 @@ func TestSchemeReportsErrors(t *testing.T) {
 			`padded-numbers, quoted-numbers, php-constants, digit-constants, python-constants, no-null, not ")"`,
 		`hex(fields(sorted))`: `column 5: want a text between the fields, or "unseparated"`,
 		`hex(fields(''))`:     `column 5: want a text between the fields, or "unseparated"`,
-		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values with no text ` +
-			`between them`,
-		`hex(fields('', '', ''))`: `column 20: a third text: want at most one between name ` +
-			`and value and one between fields`,
+		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values without a ` +
+			`text between them`,
+		`hex(fields('', '', ''))`: `column 20: a third text: want at most two, after names ` +
+			`and between fields`,
 		`hex(fields(sorted, as-sent, '|'))`:             `column 20: "as-sent" excludes "sorted"`,
 		`hex(fields(omit-nested, flat("."), "=", "&"))`: `column 25: "flat" excludes "omit-nested"`,
 		`hex(fields(escape-js, '|', escape-js))`:        `column 28: "escape-js" appears twice`,

@@ -102,7 +102,7 @@ func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {
 	case s == "":
 		return "", errors.New("canonical: the secret is empty")
 	case !known:
-		return "", errors.New("canonical: no such form of a secret")
+		return "", errors.New("canonical: unknown form of the secret")
 	}
 	key, err := form.read(string(s))
 	switch {
@@ -133,7 +133,7 @@ func md5Of(text string) (string, error) {
 	return string(sum[:]), nil
 }
 
-// inHex encodes the result of read in hexadecimal.
+// inHex returns a function that reads a key and encodes it in hexadecimal.
 func inHex(read func(string) (string, error)) func(string) (string, error) {
 	return func(text string) (string, error) {
 		key, err := read(text)
@@ -141,7 +141,7 @@ func inHex(read func(string) (string, error)) func(string) (string, error) {
 	}
 }
 
-// tail reads the text after the last underscore.
+// tail returns a function that reads the text after the last underscore.
 func tail(read func(string) (string, error)) func(string) (string, error) {
 	return func(text string) (string, error) {
 		at := strings.LastIndexByte(text, '_')

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A sequence is a piece of several other pieces with fixed separators. The search places it as one text, so that
-// compositions of many parts stay few. A hit is reported with the members of its sequences.
+// A sequence is a piece that joins other pieces with fixed separators. The search places a sequence as one piece,
+// because separate pieces have too many orders. A hit contains the members instead of the sequence.
 
 // addSequence adds a sequence, unless every sample lacks a member.
 func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
@@ -32,7 +32,7 @@ func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
 	c.pieces = append(c.pieces, &p)
 }
 
-// expanded returns the composition with the members of its sequences.
+// expanded returns the composition with the members in place of its sequences.
 func (c *composition) expanded() *composition {
 	other := *c
 	other.pieces, other.gaps = nil, nil
@@ -77,7 +77,7 @@ func (c *catalogue) addTargets() {
 		for i, method := range methods {
 			for _, address := range c.plainPieces(common, ofAddress) {
 				isPath := address.text == "path" || address.text == "uri"
-				if i > 0 && !isPath { // in lower case
+				if i > 0 && !isPath { // methods[1] is in lower case
 					continue
 				}
 				target(method, address)
@@ -106,7 +106,7 @@ func (c *catalogue) addTargets() {
 type lineForm struct {
 	on           shelf
 	equals, gap  string
-	lower, names bool // names is true for a list of the names after the lines
+	lower, names bool // lower: names in lower case; names: with a list of the names before or after the lines
 }
 
 var lineForms = []lineForm{
@@ -132,7 +132,7 @@ func (c *catalogue) addHeaderBlocks() {
 				continue
 			}
 			forms := lineForms
-			if len(lines) != len(set) && chosen != 1<<len(others)-1 { // another choice
+			if len(lines) != len(set) && chosen != 1<<len(others)-1 { // neither no other header nor all
 				forms = lineForms[:3]
 			}
 			for _, form := range forms {
@@ -143,7 +143,7 @@ func (c *catalogue) addHeaderBlocks() {
 	c.addHeaderValues()
 }
 
-// addHeaderValues adds a date, host and digest of the body without names, as the services of Azure sign them.
+// addHeaderValues adds a date, host and digest of the body without names, which services of Azure sign.
 func (c *catalogue) addHeaderValues() {
 	dates := slices.DeleteFunc(c.plainPieces(rare, ofTimestamp, ofHeader), func(p *piece) bool {
 		return !strings.Contains(p.text, "GMT") && (p.kind != ofHeader || !strings.Contains(lineName(p), "date"))
@@ -245,8 +245,8 @@ func (c *catalogue) fixed(text, need string) *piece {
 	})
 }
 
-// addPairs adds two or three parts as name=value with one separator, one of them the timestamp or an identifying
-// header.
+// addPairs adds pairs and triples of name=value parts with one separator. Each pair contains the timestamp or an
+// identifying header.
 func (c *catalogue) addPairs() {
 	values := slices.DeleteFunc(c.plainPieces(uncommon, ofTimestamp, ofHeader, ofBody, ofWord, ofSecret),
 		func(p *piece) bool {
@@ -299,7 +299,7 @@ func (c *catalogue) addBlockOf(gap string, members ...*piece) {
 // maxPieces limits the catalogue of a message with many headers.
 const maxPieces = 40_000
 
-// allLabels returns pieces with each of their first labels.
+// allLabels returns each piece with each of its first labels. labels is the maximum per piece.
 func (c *catalogue) allLabels(of []*piece, labels int) (list []*piece) {
 	for _, p := range of {
 		names := labelsOf(p)

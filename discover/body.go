@@ -162,7 +162,7 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 	}
 }
 
-// jsonPiece describes the JSON of the body in a form.
+// jsonPiece returns the piece of the body's JSON in a form.
 func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 	p := piece{
 		kind: ofBody, shape: shape{form: jsonObject}, rarity: uncommon, json: &form, part: canonical.BodyJSON(form),

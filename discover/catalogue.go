@@ -9,8 +9,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// kind is the origin of a piece. A composition has at most one piece of each group. Each kind is one group, except
-// headers, fields, words and blocks.
+// kind is the origin of a piece. A composition has at most one piece of each group. Each kind is one group, but each
+// header, field, word and block is a separate group.
 type kind int
 
 const (
@@ -32,11 +32,11 @@ const (
 // core reports whether nearly every service signs a piece of this kind.
 func (k kind) core() bool { return k <= ofBody }
 
-// ofBody reports whether the piece signs the body or one of its fields.
+// ofBody reports whether pieces of this kind sign the body or one of its fields.
 func (k kind) ofBody() bool { return k == ofBody || k == ofField }
 
 // The rarity of a piece limits the length of the compositions that contain it. The search skips pieces with
-// onlyExplains. They appear in the explanation of a match.
+// onlyExplains, but a match can contain them.
 const (
 	common = iota
 	uncommon
@@ -54,7 +54,7 @@ const (
 	colon            // labelled, as in timestamp:1700000000
 	colonSpace       // labelled, as in timestamp: 1700000000
 	digests          // digests of all fields of the body, or of its JSON
-	again            // a part that may appear a second time
+	again            // a second appearance of a part
 	targets          // method and address with a separator
 	blocks           // headers as lines
 	pairs            // parts as name=value
@@ -67,8 +67,8 @@ type piece struct {
 	rarity       int
 	shelf        shelf
 	identity     bool     // identifies the caller or the call; long compositions contain such pieces
-	names        []string // of a header or field
-	cost         int      // distance from simple
+	names        []string // name of a header, or path of a field
+	cost         int      // higher for less simple pieces
 	text, desc   string
 	hasTimestamp bool     // contains the timestamp, although its kind is another one
 	needs        []string // properties of a sample that distinguishes the piece from a simpler piece
@@ -77,8 +77,8 @@ type piece struct {
 	list         *canonical.FieldList // options of a list of all fields
 	json         *canonical.JSONForm  // options of JSON
 	around       frame                // of the list or the JSON
-	members      []*piece             // of a sequence
-	gaps         []string             // between the members
+	members      []*piece             // members of a sequence
+	gaps         []string             // separators between the members
 	texts        []string             // by sample
 	missing      []bool               // by sample; true if the sample lacks the part
 	key          string               // see id
@@ -89,7 +89,7 @@ func (p *piece) has(sample int) bool { return p.missing == nil || !p.missing[sam
 
 // catalogue contains the pieces found in at least one sample.
 type catalogue struct {
-	ctx     context.Context // of Find; its end stops the preparation
+	ctx     context.Context // context of Find; its end stops the preparation
 	samples []*sample
 	secret  paymentsvc.Secret
 	hidden  []string   // see revealing
@@ -99,11 +99,11 @@ type catalogue struct {
 	pieces  []*piece
 	byText  map[string]*piece // labelled pieces
 	groups  map[string]int    // header, field and word groups by name
-	next    int
-	spent   int   // bytes of bodies read by this family of pieces
-	limit   int   // maximum of spent
-	cut     bool  // whether maxSpent ended a family
-	err     error // a piece without a text form, which is a mistake in the catalogue
+	next    int               // number of the next group
+	spent   int               // bytes of bodies read by this family of pieces
+	limit   int               // maximum of spent
+	cut     bool              // whether maxSpent ended a family
+	err     error             // a text form that ParseSchemeWith rejects, which is a bug in the catalogue
 }
 
 func newCatalogue(
@@ -149,8 +149,8 @@ func (c *catalogue) add(p piece) bool {
 	return !slices.Contains(made.missing, true)
 }
 
-// addOther adds a piece if its texts differ from the texts of a simpler piece. It returns the simplest piece with
-// these texts.
+// addOther adds a piece if its texts differ from the texts of a simpler piece. It returns the added or the simpler
+// piece.
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	made := c.read(p)
 	if made == nil ||
@@ -161,7 +161,7 @@ func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	return made
 }
 
-// maxSpent limits the bytes that each family of pieces of [Find] reads of large bodies, to about a second.
+// maxSpent limits the bytes of large bodies that each family of pieces reads. It is about a second of work.
 const maxSpent = 24 << 20
 
 // read returns a piece with its texts, or nil if every sample lacks it.
@@ -228,7 +228,7 @@ const (
 	needsHTML      = "a <, > or & in the body"
 	needsEscapes   = `an escape such as \/ or \u00e9 in the body`
 	needsZero      = "an amount that ends in a zero, such as 10.50"
-	needsWhole     = "a whole amount such as 100.00, and one such as 10.5"
+	needsWhole     = "a whole amount such as 100.00, and an amount such as 10.5"
 	needsNested    = "an object inside the body"
 	needsUpperBody = "upper-case letters in the body"
 	needsLowerBody = "lower-case letters in the body"

@@ -64,7 +64,7 @@ func (k *key) rarity(all []key) int {
 
 // checker compares the HMACs of texts with wanted sums. Texts with the same start share the state after this start.
 type checker struct {
-	wanted []string  // the sums that explain the sample
+	wanted []string  // sums that the signature can encode
 	first  [256]bool // their first bytes
 	hash   savedHash
 	sum    []byte
@@ -99,7 +99,7 @@ func (c *checker) matches(k *key, state, rest []byte) bool {
 	return found
 }
 
-// stateAfter hashes text in a state, and appends the new state to dst.
+// stateAfter hashes text from a saved state, and appends the new state to dst.
 func (c *checker) stateAfter(dst, state, text []byte) []byte {
 	c.load(state, text)
 	dst, _ = c.hash.AppendBinary(dst) // cannot fail

@@ -13,7 +13,7 @@ import (
 // composition is a list of pieces, with the texts between, before and after them.
 type composition struct {
 	pieces      []*piece
-	gaps        []string // one between two pieces
+	gaps        []string // gaps[i] is the separator after pieces[i]
 	lead, trail string
 	wrap        *frame // nil for the unchanged text
 }
@@ -106,7 +106,7 @@ func (c *composition) words(word func(*piece) string, withFixed bool) (list []st
 	return list
 }
 
-// schemeText writes a scheme.
+// schemeText returns the text form of a scheme.
 func schemeText(encoding, inner string, form canonical.SecretForm, ofBody bool) string {
 	text := encoding + "(" + inner + ")"
 	if form != canonical.SecretText {
@@ -137,7 +137,7 @@ func (c *composition) describe() string {
 			text += " and before"
 		}
 		if c.trail != "" {
-			text += " and behind"
+			text += " and after"
 		}
 	}
 	if c.wrap != nil {
@@ -146,7 +146,7 @@ func (c *composition) describe() string {
 	return text
 }
 
-// cost returns the distance of the composition from simple.
+// cost returns the complexity of the composition. Matches with a lower cost come first.
 func (c *composition) cost() int {
 	cost := len(c.pieces)
 	for _, p := range c.pieces {
@@ -171,7 +171,7 @@ func (c *composition) cost() int {
 	return cost
 }
 
-// with returns the composition with another piece in one place.
+// with returns the composition with another piece at an index.
 func (c *composition) with(at int, p *piece) *composition {
 	other := *c
 	other.pieces = slices.Clone(c.pieces)

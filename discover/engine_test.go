@@ -168,7 +168,7 @@ func TestSearchLooksAtItsContextOften(t *testing.T) {
 			s := &search{wanted: []string{"none"}, workers: 1}
 			require.False(t, s.run(&looks{Context: context.Background()}, st))
 			least := int64(length/sha256.BlockSize + 2) // blocks of a composition
-			require.Less(t, s.tried.Load(), 2*blocksBetweenLooks/least+2)
+			require.Less(t, s.tried.Load(), 2*blocksBetweenChecks/least+2)
 			require.Less(t, s.tried.Load(), st.total/2)
 		})
 	}
@@ -302,7 +302,7 @@ func TestEffortHintSaysWhenAllIsTried(t *testing.T) {
 	require.Contains(t, text, "not tried in full")
 	many, text := hint(1e9)
 	require.Greater(t, many, 10*few)
-	require.Contains(t, text, "all that Find knows to try")
+	require.Contains(t, text, "the search tried all its compositions")
 }
 
 var falseTrials = flag.Int("discover.false", 1000,

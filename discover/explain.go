@@ -10,8 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// explain turns a hit into matches. The hit reveals the signed text, and readings finds all compositions of this text
-// without further hashes.
+// explain turns a hit into matches. The hit reveals the signed text, and readings finds the compositions of this text.
 func (f *finder) explain(h *hit, result *Result) {
 	wrap := f.unwrap(h)
 	whole, some := f.readings(h)
@@ -50,8 +49,8 @@ func (f *finder) unwrap(h *hit) *frame {
 	return wrap
 }
 
-// readings returns compositions of the hit's text, including the hit. Each has the simplest pieces of its texts. whole
-// explain all samples, and some explain a part of the samples.
+// readings returns compositions of the hit's text, including the hit. For equal texts it uses the simplest piece. The
+// compositions in whole explain all samples. The compositions in some do not explain all samples.
 func (f *finder) readings(h *hit) (whole, some []*composition) {
 	plainHit := h.composition
 	plainHit.wrap = nil
@@ -102,7 +101,7 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 }
 
 // matches adds matches that explain all samples: the given compositions, and their variants with other pieces of the
-// same texts. Each match is added only after it reproduced every signature. It returns the simplest composition or nil.
+// same texts. It adds only matches that reproduce every signature. It returns the simplest composition or nil.
 func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
 	list := slices.Clone(whole)
 	classes := f.sameTexts()
@@ -138,7 +137,7 @@ func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *co
 // maxVariants limits the compositions of matches, because a body of plain text has dozens of forms.
 const maxVariants = 10_000
 
-// variants appends the compositions with other pieces of the same texts from a place on.
+// variants appends the compositions in which pieces from index from on are replaced by pieces with the same texts.
 func (f *finder) variants(list []*composition, c *composition, from int, classes map[string][]*piece) []*composition {
 	for at := from; at < len(c.pieces); at++ {
 		for _, p := range classes[c.pieces[at].id()] {
@@ -190,7 +189,7 @@ func (f *finder) sameTexts() map[string][]*piece {
 	return same
 }
 
-// match makes a match. Its Samples are the samples with the signature of its Scheme.
+// match returns a match. Samples names the samples whose signature the Scheme produces.
 func (f *finder) match(c *composition, h *hit, s spelling) Match {
 	m := Match{
 		Text:       c.scheme(s.text, h.key.form),

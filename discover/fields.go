@@ -97,7 +97,7 @@ func (c *catalogue) addField(path []string) {
 		return
 	}
 	p.text, p.cost = fmt.Sprintf(`field-or("", %s)`, names), p.cost+2
-	p.desc += ", or nothing where it is absent"
+	p.desc += ", or an empty text if it is absent"
 	c.add(p)
 }
 

@@ -1,5 +1,5 @@
-// Package discover finds the composition of a signature from one correctly signed message, because the interface
-// document does not specify the composition (section 5). [Find] searches the compositions of the parts of package
+// Package discover finds the composition of the canonical string from one correctly signed message, because the
+// interface document does not specify the composition (section 5). [Find] tries compositions of the parts of package
 // canonical. [Match.Text] is the scheme in one line, for [canonical.ParseSchemeWith]. The command paymentsvc discover
 // calls Find.
 package discover
@@ -38,20 +38,21 @@ type Options struct {
 	Workers int
 	// MaxMatches limits [Result.Matches]; 0 means 20.
 	MaxMatches int
-	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. Find waits for it.
+	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. Find waits
+	// for each call to return.
 	Progress func(Progress)
 }
 
 // Find searches for the compositions that produce the signatures of all samples. It combines the parts of package
-// canonical with about a hundred separators, and reads the secret as text, hexadecimal, base64 or hashed. One sample is
+// canonical with about a hundred separators, and reads the secret in every [canonical.SecretForm]. One sample is
 // enough, because a false match would be a 256-bit collision. More samples distinguish more parts. All samples must
 // share a scheme. If requests and notifications have different schemes, search them separately and use
 // [canonical.ByKind].
 //
-// Find stops at the first text with the signature. It then finds every composition of this text. The Scheme of each
-// [Match] has signed all samples again. Without a match the error wraps [ErrNoMatch]. If ctx ends, Find returns the
-// wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain neither the
-// secret nor a body. A match can be unsafe: see [Match.Warnings].
+// Find stops at the first text with the signature, and then finds the compositions of this text. Find checks the Scheme
+// of each [Match] against the signatures of its samples. Without a match the error wraps [ErrNoMatch]. If ctx ends,
+// Find returns the wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain
+// neither the secret nor a body. A match can be unsafe: see [Match.Warnings].
 //
 // Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, parts of a body
 // in another format than JSON, more than eight single fields in another order than the body, or long compositions with
@@ -83,12 +84,12 @@ func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 			result.Hints = f.keyHints(ctx)
 		}
 		result.Hints = append(result.Hints, f.hints(&result)...)
-		return result, fmt.Errorf("discover: %w: %d were tried", ErrNoMatch, result.Tried)
+		return result, fmt.Errorf("discover: %w: tried %d compositions", ErrNoMatch, result.Tried)
 	}
 }
 
 func ended(ctx context.Context, tried int64) error {
-	return fmt.Errorf("discover: the search was ended after %d compositions: %w", tried, ctx.Err())
+	return fmt.Errorf("discover: the search ended after %d compositions: %w", tried, ctx.Err())
 }
 
 // finder is one call of [Find].
@@ -98,11 +99,11 @@ type finder struct {
 	keys      []key
 	catalogue *catalogue
 	primary   int        // index of the current sample
-	order     []int      // of the samples in the search
+	order     []int      // indexes of the samples in the order of the search
 	stages    [][]*stage // by sample
 	search    search
 	check     *checker
-	progress  chan string // the current family; nil without Options.Progress
+	progress  chan string // receives each next family; nil without Options.Progress
 }
 
 func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
@@ -155,7 +156,7 @@ func newKeys(secret paymentsvc.Secret) (keys []key) {
 }
 
 // find searches one sample after the other until a composition explains all samples. A wrong sample or a sample with
-// many fields therefore does not hide the others.
+// many fields therefore does not prevent a match from another sample.
 func (f *finder) find(ctx context.Context) (result Result) {
 	for _, i := range f.order {
 		f.primary = i
@@ -182,7 +183,8 @@ func (f *finder) find(ctx context.Context) (result Result) {
 }
 
 // cheapFirst returns the stages of a sample in the order of the search: by their number of compositions, in steps of a
-// factor of four, and within a step in their given order. All small stages share the first step.
+// factor of four, and within a step in the order of plans. The first step has all stages below half a million
+// compositions.
 func (f *finder) cheapFirst(sample int) []*stage {
 	list := slices.Clone(f.stages[sample])
 	tier := func(s *stage) int { return bits.Len64(uint64(max(s.total, 0))>>18) / 2 }
@@ -203,7 +205,7 @@ func (c *catalogue) order() []int {
 	return order
 }
 
-// run searches one sample.
+// run searches one sample, and returns the first hit or nil.
 func (f *finder) run(ctx context.Context, sample int) *hit {
 	f.search.reset(f.samples[sample].sums())
 	for _, st := range f.cheapFirst(sample) {
@@ -236,10 +238,10 @@ type Result struct {
 	More int
 	// Undecided lists the alternatives to the first match that fit the samples equally well.
 	Undecided []Undecided
-	// Partial explains some of the samples. It is empty if Matches is not.
+	// Partial explains only some samples. It is empty if there are Matches.
 	Partial []Match
-	// Tried counts the tried compositions. Each is one text with one reading of the secret. It represents all encodings
-	// and all parts with the same text.
+	// Tried counts the tried compositions. A composition counts once for all encodings, and once for all parts with
+	// equal texts.
 	Tried int64
 	// Elapsed is the duration of the call.
 	Elapsed time.Duration
@@ -265,14 +267,14 @@ type Match struct {
 	Imports []string
 	// Description describes the scheme in words.
 	Description string
-	// Warnings has a sentence for each weakness of the scheme. Either two parts of the text run into each other, so a
-	// recorded signature fits another message, or some part of the message is unsigned.
+	// Warnings has a sentence for each weakness of the scheme, such as an ambiguous canonical string, whose recorded
+	// signature fits another message, or an unsigned part of the message.
 	Warnings []string
 	// Samples names the explained samples. In [Result.Matches] these are all samples.
 	Samples []string
 }
 
-// Undecided is a part of a match with alternatives: their texts are equal in every sample.
+// Undecided is a part of the first match with alternatives that have equal texts in every sample.
 type Undecided struct {
 	// Chosen is the Go expression in the first match. Others fit equally well.
 	Chosen string
@@ -283,7 +285,7 @@ type Undecided struct {
 type Alternative struct {
 	// Expr is the Go expression.
 	Expr string
-	// Needs describes a sample that decides between the two.
+	// Needs describes a sample that decides between Chosen and Expr.
 	Needs string
 }
 
@@ -293,13 +295,13 @@ type Coverage struct {
 	What string
 	// MaxParts is the length of the longest compositions, or 0 if Options.Effort is too small for the family.
 	MaxParts int
-	// Compositions counts the compositions for all samples. Done reports whether one sample was tried with all of its
-	// compositions.
+	// Compositions counts the compositions for all samples. Done reports whether all compositions for at
+	// least one sample were tried.
 	Compositions int64
 	Done         bool
 }
 
-// reportProgress calls Options.Progress until stop is called, and once more then.
+// reportProgress calls Options.Progress until the caller calls stop, and once more at the end.
 func (f *finder) reportProgress(start time.Time) (stop func()) {
 	if f.options.Progress == nil {
 		return func() {}

@@ -365,7 +365,7 @@ func TestFindNothingWithAWrongSecret(t *testing.T) {
 	require.Empty(t, result.Matches)
 	require.Empty(t, result.Partial)
 	require.NotEmpty(t, result.Hints)
-	require.Contains(t, result.Hints[0], "secret key of the very project")
+	require.Contains(t, result.Hints[0], "secret key of the sample's project")
 
 	var covered int64
 	for _, c := range result.Covered {
@@ -391,7 +391,7 @@ func TestPartialNamesTheSamplesThatFit(t *testing.T) {
 			require.Empty(t, result.Matches)
 			require.Equal(t, []string{"good.http"}, result.Partial[0].Samples)
 			require.Contains(t, result.Partial[0].Expr, `canonical.Join(".", canonical.Timestamp, canonical.Body)`)
-			require.Contains(t, result.Hints[0], "explains good.http, and not the other samples")
+			require.Contains(t, result.Hints[0], "explains good.http, but not the other samples")
 		})
 	}
 }
@@ -517,7 +517,7 @@ func TestFindRejectsInvalidSamples(t *testing.T) {
 		"half of it":            {signature(right[:30]), "it is 15 bytes in hexadecimal"},
 		"a few bytes in base64": {signature("+/8="), "it is 2 bytes in base64"},
 		"a list":                {signature("t=1700000000,v1=" + right), "looks like a list"},
-		"something else":        {signature("<SIGNATURE>"), "11 characters of something else"},
+		"something else":        {signature("<SIGNATURE>"), "11 characters in an unknown encoding"},
 		"different encodings": {
 			append(signature(right), signature(strings.ToUpper(right))...),
 			"sample 1 and sample 2 are in different encodings",
@@ -761,7 +761,7 @@ func TestFindWritesUnseparated(t *testing.T) {
 	result, err := find(t, signed(t, part, received("https://shop.example/hook", "1700000000", notifyBody)))
 	require.NoError(t, err)
 	require.Contains(t, result.Matches[0].Expr, "canonical.Fields(canonical.FieldList{Unseparated: true})")
-	require.Contains(t, result.Matches[0].Description, "run together")
+	require.Contains(t, result.Matches[0].Description, "without separators")
 }
 
 func post(address, timestamp, body string, header ...string) paymentsvc.Message {

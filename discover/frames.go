@@ -9,12 +9,12 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// frame surrounds a part, which replaces %s in its text.
+// frame surrounds a part. The text form of the part replaces %s in text.
 type frame struct {
 	text   string
 	part   func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
-	inside string // field with the only signed object
-	desc   string // of a frame around a whole text, with %s for this text
+	inside string // field whose object contains all signed fields; "" for other frames
+	desc   string // description of a frame around a whole text, with %s for this text
 	loses  string // see shape
 }
 
@@ -52,7 +52,7 @@ func digestOf(name, encoding string) frame {
 	return frame{text: text, part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }}
 }
 
-// addedField returns the frame that adds a field, by with or with-number.
+// addedField returns the frame that adds a field to the body. function is with or with-number.
 func (c *catalogue) addedField(function, name, value string) frame {
 	scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", value, canonical.SecretText, false), c.secret)
 	if err != nil {
@@ -75,7 +75,7 @@ func (p piece) in(around frame) piece {
 		return p
 	}
 	p.text, p.part = fmt.Sprintf(around.text, p.text), around.part(p.part)
-	p.cost += 6 // more than the secret or the timestamp beside it
+	p.cost += 6 // more than a separate piece with the secret or the timestamp
 	if around.inside != "" {
 		p.cost -= 3
 	}

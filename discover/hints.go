@@ -16,19 +16,19 @@ func (f *finder) hints(result *Result) (hints []string) {
 	if len(result.Partial) > 0 {
 		p := result.Partial[0]
 		return []string{
-			fmt.Sprintf("%s explains %s, and not the other samples: look at how those were captured, and with which "+
-				"project's secret they were signed",
+			fmt.Sprintf("%s explains %s, but not the other samples: check how the other samples were captured, and that "+
+				"they belong to the same project",
 				p.Text, strings.Join(p.Samples, ", ")),
-			"where requests and notifications are signed in different ways, search them apart and use canonical.ByKind",
+			"if requests and notifications have different schemes, search them separately and use canonical.ByKind",
 		}
 	}
 	otherKind := func(s *sample) bool { return s.message.Kind != f.samples[0].message.Kind }
 	if slices.ContainsFunc(f.samples, otherKind) {
-		hints = append(hints, "requests and notifications may be signed in different ways: search them apart")
+		hints = append(hints, "requests and notifications may have different schemes: search them separately")
 	}
 	hints = append(
 		hints,
-		"the secret: is it the secret key of the very project that the sample is from, whole, and not rotated since?",
+		"the secret: check that it is the complete secret key of the sample's project at the time of the sample",
 	)
 	fewest := 0
 	for _, s := range f.samples {
@@ -40,21 +40,21 @@ func (f *finder) hints(result *Result) (hints []string) {
 	if f.catalogue.cut {
 		hints = append(
 			hints,
-			"a smaller body: of these, not every way to write the JSON, the list of fields or single fields was "+
-				"tried, since each takes long",
+			"a smaller body: the search skipped some forms of the JSON, of the list of fields and of single fields, "+
+				"because a large body takes too long",
 		)
 	}
 	hints = append(
 		hints,
-		"the capture: body and headers byte for byte as they went over the wire, not formatted and not decoded, and "+
-			"the path as the service sees it, before any proxy",
+		"the capture: check that body and headers have the transmitted bytes, neither formatted nor decoded, and that "+
+			"no proxy changed the path",
 	)
 	if fewest > 2 {
 		hints = append(
 			hints,
 			fmt.Sprintf(
-				"another sample, with as short a body as there is: a get_balance request has two fields, and these "+
-					"samples have %d, so longer texts can be tried",
+				"a shorter body: these samples have at least %d fields, and a sample with two fields, such as a "+
+					"get_balance request, leaves time for longer compositions",
 				fewest,
 			),
 		)
@@ -62,14 +62,14 @@ func (f *finder) hints(result *Result) (hints []string) {
 	if len(f.options.Words) == 0 {
 		hints = append(
 			hints,
-			"words that the text may hold and no sample does, such as the partner id, the project id or the name of "+
-				"an API key: Options.Words",
+			"texts that are in the canonical string but not in a sample, such as the partner id, the project id or the "+
+				"name of an API key: add them with Options.Words",
 		)
 	}
 	hints = append(
 		hints,
-		"the service's own name for its way to sign: everything here is HMAC-SHA256, as section 5 of the interface "+
-			"document says",
+		"the algorithm: ask the service, because the search covers only HMAC-SHA256, as in section 5 of the interface "+
+			"document",
 	)
 	return append(hints, f.effortHint())
 }
@@ -84,7 +84,7 @@ func (s *sample) hints() (hints []string) {
 	list, isObject := members(s.message.Body)
 	add(
 		len(bytes.TrimRight(s.message.Body, " \t\r\n")) < len(s.message.Body),
-		"its body ends in white space: did it, on the wire?",
+		"its body ends in white space: check that the sender transmitted this white space",
 	)
 	add(
 		s.message.URL == nil || s.message.URL.Host == "",
@@ -94,7 +94,7 @@ func (s *sample) hints() (hints []string) {
 	add(!isObject && len(s.message.Body) > 0, "its body is not a JSON object, so its fields were not tried")
 	add(
 		len(list) > fieldsTried,
-		fmt.Sprintf("it has %d fields, of which %d were tried one by one", len(list), fieldsTried),
+		fmt.Sprintf("it has %d fields, but only %d were tried as single fields", len(list), fieldsTried),
 	)
 	return hints
 }
@@ -104,7 +104,7 @@ func (f *finder) effortHint() string {
 	var cut []string
 	for i, st := range f.stages[f.order[0]] {
 		stages := f.stages[f.order[0]]
-		reached := st.max // less than wanted if the limit excluded some
+		reached := st.max // less than wanted if the limit excluded compositions
 		if i+1 < len(stages) && stages[i+1].short {
 			reached = max(reached, stages[i+1].maxParts())
 		}
@@ -115,10 +115,10 @@ func (f *finder) effortHint() string {
 		}
 	}
 	if len(cut) == 0 && f.options.Effort > 1 {
-		return "more effort does not help: all that Find knows to try with this sample was tried"
+		return "more effort does not help: the search tried all its compositions for this sample"
 	}
 	text := fmt.Sprintf(
-		"more effort: Options.Effort %g takes ten times as long, and tries more readings of the secret, separators "+
+		"more effort: Options.Effort %g takes up to ten times as long, and tries more readings of the secret, separators "+
 			"and longer compositions",
 		10*max(1, f.options.Effort),
 	)
@@ -141,7 +141,7 @@ func (f *finder) keyHints(ctx context.Context) []string {
 		h := f.search.found
 		return []string{
 			fmt.Sprintf(
-				"the key: %s is signed with %s, which is no form of a secret: pass that key, or write a Signer",
+				"the key: %s fits with %s as the key, which is not a canonical.SecretForm: pass this key, or write a Signer",
 				h.composition.describe(), words[h.key.secret],
 			),
 		}

@@ -9,7 +9,7 @@ import (
 // processor time with SHA-256 in hardware.
 const maxWork = 240 * million
 
-// stages makes the stages of a sample. effort scales their limits.
+// stages returns the stages of a sample. effort scales their limits.
 func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	pieces := c.present(sample)
 	bases := make([]*stage, len(plans))
@@ -26,7 +26,7 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	return append(list, wider(pieces, keys, limit-work(list))...)
 }
 
-// bounded returns the stages of the plans within the limits of the plans and within a limit of all work.
+// bounded returns the stages of the plans. effort scales the limit of each plan, and most limits the total work.
 func bounded(bases []*stage, effort, most float64) (list []*stage) {
 	scale := effort
 	for range 4 {
@@ -57,10 +57,10 @@ func work(list []*stage) (sum float64) {
 // work returns the number of compositions of short texts that take as long as the stage.
 func (s *stage) work() float64 { return float64(s.total) * max(1, s.weight) }
 
-// rounds limits how often more effort widens the plans.
+// rounds is the number of times that wider extends each plan.
 const rounds = 3
 
-// wider makes the stages for an effort above 1. They have longer compositions, all separators and all readings of the
+// wider returns the stages for an effort above 1. They have longer compositions, all separators and all readings of the
 // secret, up to the remaining work.
 func wider(pieces []present, keys []key, left float64) (list []*stage) {
 	for round := 1; round <= rounds; round++ {
@@ -83,11 +83,11 @@ func wider(pieces []present, keys []key, left float64) (list []*stage) {
 	return list
 }
 
-// rest makes a stage of the longest compositions with common separators. It is empty unless the limit excluded these
+// rest returns a stage of the longest compositions with common separators. It is empty unless the limit excluded these
 // compositions.
 func (s *stage) rest(limit float64) *stage {
 	rest := *s
-	rest.what += ", longer ones with common separators"
+	rest.what += ", longer compositions with common separators"
 	rest.min, rest.max, rest.ends, rest.total, rest.short = max(s.max+1, s.min), s.wanted, 0, 0, true
 	for few := len(fewSeparators); few > 1 && !s.mixed && rest.total == 0 && s.max < s.wanted; few /= 2 {
 		rest.max, rest.gaps = s.wanted, s.gaps[:min(few, len(s.gaps))]
@@ -113,7 +113,7 @@ func (s *stage) fit(limit float64) {
 	}
 }
 
-// count sets the counts.
+// count sets counts.
 func (s *stage) count() {
 	longest := min(s.wanted, len(s.groups))
 	s.counts = make([]float64, longest+1)
@@ -125,7 +125,7 @@ func (s *stage) count() {
 		return
 	}
 	tied := s.tiedSeparators()
-	var untied []float64 // orders of the other separators
+	var untied []float64 // orders for every separator that is not tied
 	for _, gap := range s.gaps {
 		orders := untied
 		if gap == "" || tied[gap] {
@@ -144,7 +144,7 @@ func (s *stage) count() {
 	}
 }
 
-// tiedSeparators returns the separators that some text fits, although it fits few others.
+// tiedSeparators returns the separators of texts that fit only these separators.
 func (s *stage) tiedSeparators() map[string]bool {
 	tied := map[string]bool{}
 	for _, g := range s.groups {
@@ -161,7 +161,7 @@ func (s *stage) tiedSeparators() map[string]bool {
 	return tied
 }
 
-// orders counts the choices and orders of up to longest pieces for a separator, by their number.
+// orders counts the choices and orders of up to longest pieces for a separator, by the number of pieces.
 func (s *stage) orders(gap string, longest int) []float64 {
 	var bodies [2]float64 // plain and special texts of a body at an end
 	// sets[n][x][o] counts the choices of n pieces with x extras and o special texts.
@@ -211,7 +211,7 @@ func (s *stage) orders(gap string, longest int) []float64 {
 	return orders
 }
 
-// choose adds the choices with a text of a group.
+// choose adds the choices that include a text of a group.
 func (s *stage) choose(sets [][][]float64, texts [2]float64, isExtra bool) {
 	extra := 0
 	if isExtra {

@@ -140,7 +140,7 @@ var valuesTogether = []values{
 	{canonical.ConstantsNoNull, "", canonical.NumbersShort},
 }
 
-// listPiece describes a list. Each option beyond the common ones costs more.
+// listPiece returns the piece of a list. Each uncommon option adds to its cost.
 func (c *catalogue) listPiece(l canonical.FieldList, around frame, rarity int) piece {
 	p := piece{
 		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(l), list: &l, around: around, cost: 4,
@@ -156,7 +156,7 @@ func (c *catalogue) listPiece(l canonical.FieldList, around frame, rarity int) p
 		}
 	}
 	add(l.Between != "", 0, strconv.Quote(l.Between)+" between")
-	add(l.Unseparated, 0, "run together")
+	add(l.Unseparated, 0, "without separators")
 	add(l.AsSent, 1, "in the order of the body")
 	add(!l.AsSent, 0, "sorted by name")
 	add(l.Nested == canonical.NestedOmitted, 2, "without nested fields")
@@ -205,12 +205,12 @@ func (c *catalogue) addDigests() {
 	}
 }
 
-// large reports whether a body is too large for the thousands of ways to write it.
+// large reports whether a body is too large for thousands of forms.
 func (c *catalogue) large() bool {
 	return slices.ContainsFunc(c.samples, func(s *sample) bool { return len(s.message.Body) > 4<<10 })
 }
 
-// addListsWith adds a list with one or two more fields among the others.
+// addListsWith adds lists with one or two added fields.
 func (c *catalogue) addListsWith(base canonical.FieldList) {
 	usual := base.Equals+base.Between == "=&" || base.Equals+base.Between == ""
 	for _, of := range fieldsToAdd {
@@ -261,7 +261,7 @@ func (c *catalogue) stampsAround(inner frame) (list []frame) {
 	return list
 }
 
-// maxNamesInFull limits the names of an added field that are combined with the forms of the other fields.
+// maxNamesInFull limits the names of an added field for which the catalogue tries all forms of the other fields.
 const maxNamesInFull = 5
 
 // callerNames are names of an API key or of a caller's id among the fields.
@@ -279,7 +279,7 @@ func (c *catalogue) callers() (texts []string) {
 	return texts[:min(len(texts), 4)]
 }
 
-// addNestedWith adds a list with one more field in the forms of nested fields, numbers and escapes.
+// addNestedWith adds the forms of nested fields, numbers and escapes of a list with an added field.
 func (c *catalogue) addNestedWith(base canonical.FieldList, around frame, plain *piece) {
 	for nested := range canonical.NestedFlat + 1 {
 		l := base

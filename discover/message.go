@@ -20,7 +20,7 @@ func (c *catalogue) addMessage() {
 		})
 		c.addDates()
 	}
-	method := shape{form: fixedText} // a notification comes by POST
+	method := shape{form: fixedText} // every notification is a POST
 	c.add(piece{kind: ofMethod, shape: method, cost: 1, text: "method", desc: "method"})
 	c.add(piece{kind: ofMethod, shape: method, cost: 2, text: "lower(method)", desc: "method in lower case"})
 	c.addFixed(ofMethod, c.samples[0].message.Method, needsMethod)
@@ -42,7 +42,7 @@ const maxHeaders = 64
 
 // addHeaders adds the headers that a Signer can see. net/http and proxies add the other headers later.
 func (c *catalogue) addHeaders() {
-	onTheWay := []string{
+	addedInTransit := []string{
 		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Forwarded", "Host", "Keep-Alive", "Te", "Trailer",
 		"Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip", "Signature", "Timestamp",
 	}
@@ -51,7 +51,7 @@ func (c *catalogue) addHeaders() {
 	for _, s := range c.samples {
 		for name := range s.message.Header {
 			switch {
-			case name != http.CanonicalHeaderKey(name), slices.Contains(onTheWay, name),
+			case name != http.CanonicalHeaderKey(name), slices.Contains(addedInTransit, name),
 				strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Cf-"),
 				strings.HasPrefix(name, "Sec-"):
 				continue
@@ -177,7 +177,7 @@ func (c *catalogue) addAddress() {
 	})
 }
 
-// addNamedLines adds the lines with names of fixed spelling.
+// addNamedLines adds the lines whose names have a fixed spelling.
 func (c *catalogue) addNamedLines(target shape) {
 	c.add(piece{
 		kind: ofAddress, shelf: colonSpace, shape: target, cost: 6,
@@ -197,7 +197,7 @@ func (c *catalogue) addNamedLines(target shape) {
 	})
 }
 
-// basesOfPath returns the paths above that of the first sample, such as /api and /api/v1 for /api/v1/get_balance.
+// basesOfPath returns the parent paths of the first sample's path, such as /api and /api/v1 for /api/v1/get_balance.
 func (c *catalogue) basesOfPath() (bases []string) {
 	path, _ := canonical.Path(nil, &c.samples[0].message) // empty if the message has no address
 	for i := 1; i < len(path) && len(bases) < 8; i++ {

@@ -23,7 +23,7 @@ type Explainer struct {
 	// Scheme and Secret are the scheme and the HMAC key of correct signatures. They are required.
 	Scheme paymentsvc.Scheme
 	Secret paymentsvc.Secret
-	// Text is the text form of Scheme, for [Mistake.Text]. It is optional, but more mistakes are found with it.
+	// Text is the text form of Scheme, for [Mistake.Text]. It is optional, but Explain finds more mistakes with Text.
 	Text string
 	// Others are other keys of the program by their descriptions, such as "the secret of project 7".
 	Others map[string]paymentsvc.Secret
@@ -45,8 +45,8 @@ type Mistake struct {
 	Text string
 	// Canonical is the signed canonical string, or nil for an unknown cause. It can contain card data and the secret.
 	Canonical []byte
-	// Message is the message with this canonical string in the expected scheme. It is nil if the client used another
-	// scheme.
+	// Message is the message with this canonical string in the expected scheme. It is nil for an unknown cause, and if
+	// the client used another scheme.
 	Message *paymentsvc.Message
 }
 
@@ -56,25 +56,25 @@ type Mistake struct {
 func (x *Explainer) Explain(m *paymentsvc.Message, signature string) Mistake {
 	expected, err := x.Scheme.Canonical(nil, m)
 	if err != nil {
-		return Mistake{Text: hideNumbers("the scheme makes no canonical string of this message: " + x.hideKeys(err.Error()))}
+		return Mistake{Text: hideNumbers("the scheme rejects this message: " + x.hideKeys(err.Error()))}
 	}
 	written := x.readings(signature)
 	if len(written) == 0 {
 		return Mistake{Text: x.wanted(notASignature(signature))}
 	}
 	if !x.maySearch(time.Now()) {
-		return Mistake{Text: "too many wrong signatures in a short time, so the cause was not searched"}
+		return Mistake{Text: "too many wrong signatures in a short time, so the search for the cause was skipped"}
 	}
 	e := newExplanation(x, m, expected, written)
 	if c := e.search(); c != nil {
 		return Mistake{Text: e.sentence(c), Canonical: c.signed, Message: c.message}
 	}
 	if e.left < 0 {
-		return Mistake{Text: x.wanted("the cause was not found, because the message is too large for all of the search")}
+		return Mistake{Text: x.wanted("the cause was not found, because the message is too large for a complete search")}
 	}
 	return Mistake{Text: x.wanted(fmt.Sprintf(
-		"none of the usual mistakes makes this signature (the canonical string has %d bytes): "+
-			"the key is another one, the message was altered, or the scheme is another", len(expected),
+		"no common mistake explains this signature (the canonical string has %d bytes): "+
+			"the key is wrong, the message was altered, or the scheme is different", len(expected),
 	))}
 }
 
@@ -141,7 +141,7 @@ func (x *Explainer) wanted(sentence string) string {
 	return hideNumbers(sentence)
 }
 
-// hideKeys hides all keys in a text. A client can send them in its address, and in front of its signature. The
+// hideKeys hides all keys in a text. A client can send a key in its address, or before its signature. The
 // descriptions of keys stay, because the program chose them.
 func (x *Explainer) hideKeys(text string) string {
 	x.once.Do(func() { x.keys = revealing(append(slices.Collect(maps.Values(x.Others)), x.Secret)...) })
@@ -163,8 +163,8 @@ func hideNumbers(text string) string {
 	})
 }
 
-// revealing returns the texts that reveal a secret, the longest first: the secret, its readings, and their encodings. A
-// text of a few letters can occur in every sentence, so it is left out.
+// revealing returns the texts that reveal a secret, the longest first: the secret, its readings, and their encodings.
+// It omits texts of fewer than 8 bytes, because such texts can occur in any sentence.
 func revealing(secrets ...paymentsvc.Secret) (texts []string) {
 	add := func(text string) {
 		quoted := strconv.Quote(text)

@@ -23,12 +23,12 @@ type explanation struct {
 	*Explainer
 	message   *paymentsvc.Message
 	scheme    string // the text form for this kind of message, without the form of the key
-	keyForm   string // this form, such as ", key hex", or ""
+	keyForm   string // the form of the key in the text form, such as ", key hex", or ""
 	expected  []byte // the canonical string
 	written   []written
 	catalogue *catalogue
 	cost      int // of a canonical string, in hashed bytes
-	left      int // see maxBytes
+	left      int // bytes left of maxBytes
 }
 
 // maxBytes limits the hashed bytes of a search, because a client can send a large body.
@@ -64,7 +64,7 @@ func newExplanation(x *Explainer, m *paymentsvc.Message, expected []byte, writte
 	return e
 }
 
-// cause is a way to make the signature.
+// cause is a text, a key, an algorithm and an encoding that produce the wrong signature.
 type cause struct {
 	candidate
 	key     namedKey
@@ -77,7 +77,7 @@ func (e *explanation) search() *cause {
 	own, keys := []namedKey{{"", e.Secret}}, e.otherKeys()
 	hmacs, others := macs[:1], macs[1:]
 	right := []candidate{{signed: e.expected, message: e.message}}
-	// The own key comes first, because HMAC reads several keys as the same key.
+	// The correct key comes first, because HMAC has the same result for several keys.
 	if found := cmp.Or(e.try(right, own, hmacs), e.try(right, keys, hmacs), e.try(right, own, others)); found != nil {
 		return found
 	}
@@ -124,14 +124,14 @@ func (e *explanation) try(texts []candidate, keys []namedKey, macs []mac) *cause
 	return nil
 }
 
-// spend reports whether a text of n bytes may be read.
+// spend subtracts the cost of a text of n bytes from the budget, and reports whether the budget was sufficient.
 func (e *explanation) spend(n int) bool {
 	const overhead = 512
 	e.left -= overhead + n
 	return e.left >= 0
 }
 
-// sign returns the canonical string of a message, or false for an error and at the end of the budget.
+// sign returns the canonical string of a message, or false after an error or at the end of the budget.
 func (e *explanation) sign(part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, bool) {
 	if !e.spend(e.cost) {
 		return nil, false
@@ -140,7 +140,7 @@ func (e *explanation) sign(part paymentsvc.CanonicalFunc, m *paymentsvc.Message)
 	return text, err == nil
 }
 
-// searched returns the composition found by the search of long compositions, or an empty list.
+// searched returns the composition that small stages of the search find, or an empty list.
 func (e *explanation) searched() []candidate {
 	core := upTo(common, coreKinds()...)
 	keys := []key{newKey(canonical.SecretText, e.Secret)}
@@ -263,13 +263,13 @@ func newMACs() (list []mac) {
 	return list
 }
 
-// written is a reading of a signature: the text with this reading, and words for text around it.
+// written is a reading of a signature. bare is the text of the reading, and around describes the text around bare.
 type written struct {
 	reading
 	bare, around string
 }
 
-// maxSignature limits the length of a signature, because reading it takes longer than the verification. SHA-512 in
+// maxSignature limits the length of a signature, because the explanation decodes it many times. SHA-512 in
 // base64 of hexadecimal after a label has 212 bytes.
 const maxSignature = 512
 
@@ -280,7 +280,7 @@ func (x *Explainer) readings(signature string) (list []written) {
 		return nil
 	}
 	trimmed := strings.TrimSpace(signature)
-	unescaped, _ := url.QueryUnescape(trimmed) // "" has no reading
+	unescaped, _ := url.QueryUnescape(trimmed) // "" after an error, which has no reading
 	for _, form := range []struct{ text, around string }{
 		{signature, ""}, {trimmed, " with white space around the signature"},
 		{strings.Trim(trimmed, "\"'`"), " with quotes around the signature"},

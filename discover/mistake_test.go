@@ -293,10 +293,10 @@ func TestExplainerReadsALargeBodyLessOften(t *testing.T) {
 	} {
 		times, text := read(scheme, 10)
 		assert.Greater(t, times, 1000, scheme)
-		assert.Contains(t, text, "none of the usual mistakes")
+		assert.Contains(t, text, "no common mistake")
 		times, text = read(scheme, 1<<20)
 		assert.Less(t, times, most, scheme)
-		assert.Contains(t, text, "the message is too large for all of the search")
+		assert.Contains(t, text, "the message is too large for a complete search")
 	}
 }
 
@@ -391,10 +391,10 @@ func TestExplainerOfUnusualMessages(t *testing.T) {
 func TestExplainerOfIncompleteMessages(t *testing.T) {
 	m := paymentsvc.Message{Body: []byte("{}")} // a Webhook of net/http has an address, but Webhook.Parse has not
 	got := explainer(t, `hex(body)`).Explain(&m, strings.Repeat("ab", 32))
-	assert.Contains(t, got.Text, "none of the usual mistakes")
+	assert.Contains(t, got.Text, "no common mistake")
 	x := explainer(t, `hex(body)`)
 	x.Text = "hex("
-	assert.Contains(t, x.Explain(&m, strings.Repeat("ab", 32)).Text, "none of the usual mistakes")
+	assert.Contains(t, x.Explain(&m, strings.Repeat("ab", 32)).Text, "no common mistake")
 }
 
 func TestExplainerOfADecodedKey(t *testing.T) {
@@ -432,9 +432,9 @@ func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 	const wanted = `hex(timestamp "." body)`
 	m := post(cardURL, "1700000000", cardBody)
 	for signature, want := range map[string]string{
-		strings.Repeat("ab", 32): "none of the usual mistakes makes this signature " +
+		strings.Repeat("ab", 32): "no common mistake explains this signature " +
 			"(the canonical string has 81 bytes): " +
-			"the key is another one, the message was altered, or the scheme is another",
+			"the key is wrong, the message was altered, or the scheme is different",
 		strings.Repeat("a", 70): "the signature is not the 32 bytes of an HMAC-SHA256",
 		"":                      "the signature is empty",
 	} {
@@ -445,7 +445,7 @@ func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 	}
 	m.URL = nil
 	got := explainer(t, `hex(path body)`).Explain(&m, strings.Repeat("ab", 32))
-	assert.Contains(t, got.Text, "the scheme makes no canonical string of this message: canonical: Path needs")
+	assert.Contains(t, got.Text, "the scheme rejects this message: canonical: Path needs")
 }
 
 func TestExplainerHidesSecretsAndNumbers(t *testing.T) {

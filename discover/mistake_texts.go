@@ -17,17 +17,17 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// candidate is a text that a client may have signed: the text of another scheme, or the scheme's text of a message with
-// a piece in place of a part. Without both it is the expected text.
+// candidate is a text that a client may have signed. With text, it is the canonical string of another scheme. With
+// piece, it is the canonical string of a message in which piece replaces a part. Otherwise it is the expected text.
 type candidate struct {
 	text    string // the text form of another scheme
 	piece   *piece
-	of      string // the part
+	of      string // the part that piece replaces
 	signed  []byte
 	message *paymentsvc.Message
 }
 
-// fill makes the catalogue. It leaves out a long address, because the address has many forms.
+// fill makes the catalogue. It omits a long address, because the address has many forms.
 func (e *explanation) fill() {
 	m := *e.message
 	const longest = 4 << 10
@@ -40,7 +40,7 @@ func (e *explanation) fill() {
 	c.fill(c.addMessage, c.addAddress, c.addBody, c.addHeaders, c.addSecret, e.addForms, e.addAltered)
 }
 
-// costOfForm is above the costs of plain parts with the same text.
+// costOfForm exceeds the costs of plain parts, because the search prefers plain parts with the same text.
 const costOfForm = 10
 
 // addForms adds the forms of parts that clients sign by mistake.
@@ -98,7 +98,7 @@ func (e *explanation) addAltered() {
 		})
 	}
 	if sent, err := strconv.ParseInt(e.message.Timestamp, 10, 64); err == nil {
-		for n := int64(-14); n <= 14; n++ { // time zones
+		for n := int64(-14); n <= 14; n++ { // hours for time zones
 			for _, seconds := range []int64{n, n * 60 * 60} {
 				add(ofTimestamp, fmt.Sprintf("timestamp %+d s", seconds), strconv.FormatInt(sent+seconds, 10))
 			}
@@ -124,7 +124,7 @@ func (e *explanation) addCompressed(add func(kind kind, words, text string)) {
 	}
 	const most = 1 << 20
 	if r, err := gzip.NewReader(bytes.NewReader(e.message.Body)); err == nil {
-		plain, _ := io.ReadAll(io.LimitReader(r, most)) // a part of a body has another signature
+		plain, _ := io.ReadAll(io.LimitReader(r, most)) // a cut body matches no signature
 		add(ofBody, "decompressed body", string(plain))
 	}
 	var packed bytes.Buffer
@@ -134,7 +134,7 @@ func (e *explanation) addCompressed(add func(kind kind, words, text string)) {
 	add(ofBody, "body compressed with Go's gzip", packed.String())
 }
 
-// milliseconds returns the times in milliseconds within the second of the timestamp.
+// milliseconds returns every time in milliseconds within the second of the timestamp.
 func (e *explanation) milliseconds() (list []*piece) {
 	for n := range 1000 {
 		text := fmt.Sprintf("%s%03d", e.message.Timestamp, n)
@@ -143,7 +143,7 @@ func (e *explanation) milliseconds() (list []*piece) {
 	return list
 }
 
-// altered returns the scheme's texts of messages with one of the pieces.
+// altered returns the canonical strings of messages in which one piece replaces a part.
 func (e *explanation) altered(pieces ...*piece) (list []candidate) {
 	for _, p := range pieces {
 		m, of := e.with(p)

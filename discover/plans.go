@@ -5,33 +5,33 @@ import (
 	"slices"
 )
 
-// plan describes a stage. limit is its work in compositions of short texts. Above the limit, the longest compositions
-// are left out.
+// plan describes a family of compositions. limit is its maximum work, in compositions of short texts. The search skips
+// the longest compositions above the limit.
 type plan struct {
 	what       string
 	take       func(*piece) bool // chooses pieces
-	special    func(*piece) bool // chooses pieces with a limited number in a composition
-	maxSpecial int               // this number, with a minimum of 1; 0 without a limit
+	special    func(*piece) bool // chooses further pieces, at least 1 and at most maxSpecial in a composition
+	maxSpecial int               // 0 if special is nil
 	min, max   int               // pieces in a composition
 	extras     int               // maximum of pieces outside the core kinds
 	gaps       []string          // possible separators
-	mixed      bool              // separators are independent; otherwise all are equal
+	mixed      bool              // separators may differ within a composition
 	ends       ends              // texts at the ends
 	bodyAtEnd  bool              // the body is first or last
-	order      []kind            // order of pieces of these kinds, and only the others are extras; nil for any order
+	order      []kind            // order of these kinds, all other kinds are extras; nil for any order
 	sorted     bool              // texts are in byte order
-	own        bool              // a list of fields fits only the separator inside it
+	own        bool              // the separator equals the separator of the list of fields
 	keyRarity  int               // maximum rarity of a reading of the secret
-	wrap       *frame            // around the whole text, or nil
+	wrap       *frame            // frame around the whole text, or nil
 	limit      float64
 }
 
-// plans are in the order of the search: simple and common compositions first.
+// plans begin with simple and common compositions. The search moves large stages to the end; see cheapFirst.
 var plans = slices.Concat(simplePlans(), partPlans(), labelledPlans(), listPlans(), wrappedPlans(), longPlans())
 
 const million = 1e6
 
-// simplePlans are short compositions of timestamp, method, address, body, fields and identifying parts.
+// simplePlans returns plans for short compositions of timestamp, method, address, body, fields and identifying parts.
 func simplePlans() []plan {
 	core := upTo(common, coreKinds()...)
 	twice := either(core, onShelf(again, rare), upTo(common, ofSecret))
@@ -57,7 +57,7 @@ func simplePlans() []plan {
 			limit: 2 * million,
 		},
 		{
-			// Some services choose a separator for themselves, such as {up} of Unitpay and {np} of other shops.
+			// Some services have an unusual separator, such as {up} for Unitpay.
 			what: "timestamp, method, address and body, with rare separators",
 			take: core, max: 4, gaps: allSeparators, ends: after, limit: million,
 		},
@@ -91,7 +91,7 @@ func simplePlans() []plan {
 	}
 }
 
-// partPlans are compositions of plain parts with one separator.
+// partPlans returns plans for compositions of plain parts with one separator.
 func partPlans() []plan {
 	joined := either(upTo(common, ofTimestamp), onShelf(targets, rare), isCommonBody, isIdentity, onShelf(again, rare))
 	shortGaps := []string{"\n", "", "|", ":", "&", "."}
@@ -140,7 +140,7 @@ func partPlans() []plan {
 	}
 }
 
-// labelledPlans are compositions with names.
+// labelledPlans returns plans for compositions with names.
 func labelledPlans() []plan {
 	nextToBlock := either(
 		upTo(common, ofTimestamp, ofMethod, ofAddress, ofQuery, ofNothing), onShelf(targets, rare), isBodyOrDigest,
@@ -186,12 +186,12 @@ func labelledPlans() []plan {
 			gaps: []string{"\n"}, limit: 5 * million,
 		},
 		{
-			// CyberSource signs the lines of an HTTP signature with host, headers and a digest among them.
+			// CyberSource signs the lines of an HTTP signature including host, headers and a digest.
 			what: "lines of an HTTP signature, name: value, with headers",
 			take: isSignatureLine, min: 3, max: 6, extras: 4, gaps: []string{"\n"}, limit: 5 * million,
 		},
 		{
-			// MoMo and other wallets sign chosen fields, and not the whole body, as a sorted query.
+			// MoMo and other wallets sign some fields of the body as a sorted query.
 			what: "parts as name=value, sorted by name",
 			take: onShelfOf(equalsSign, ofTimestamp, ofSecret, ofHeader, ofField, ofWord), min: 2, max: 6, extras: 6,
 			gaps: []string{"&", "\n", "", "|"}, sorted: true, limit: 15 * million,
@@ -199,7 +199,7 @@ func labelledPlans() []plan {
 	}
 }
 
-// listPlans are compositions with all fields of the body.
+// listPlans returns plans for compositions with all fields of the body.
 func listPlans() []plan {
 	return []plan{
 		{
@@ -214,7 +214,7 @@ func listPlans() []plan {
 			gaps: fewSeparators, limit: 5 * million,
 		},
 		{
-			what: "all fields of the body and one other part, with their own separator",
+			what: "all fields of the body and one other part, with the separator of the fields",
 			take: either(anyNextToList, upTo(uncommon, ofAddress)), special: isList(rare), maxSpecial: 1, min: 2,
 			max: 2, extras: 2, gaps: allSeparators, ends: after | around, own: true, keyRarity: uncommon,
 			limit: 4 * million,
@@ -253,7 +253,7 @@ func listPlans() []plan {
 	}
 }
 
-// wrappedPlans are the plans of texts that are encoded or hashed as a whole. Digests of lists have a plan of their own.
+// wrappedPlans returns plans for texts in a frame, such as a digest of the whole text. listPlans has digests of lists.
 func wrappedPlans() (list []plan) {
 	for _, w := range wrappings {
 		p := plan{
@@ -270,7 +270,7 @@ func wrappedPlans() (list []plan) {
 	return list
 }
 
-// longPlans are long compositions, and compositions with different separators.
+// longPlans returns plans for long compositions, and for compositions with different separators.
 func longPlans() []plan {
 	return []plan{
 		{
@@ -311,7 +311,7 @@ func longPlans() []plan {
 
 func coreKinds() []kind { return []kind{ofTimestamp, ofMethod, ofAddress, ofBody} }
 
-// upTo accepts plain pieces of these kinds up to a rarity. Without kinds it accepts all kinds.
+// upTo returns a filter for plain pieces of these kinds up to a rarity. Without kinds, the filter accepts all kinds.
 func upTo(rarity int, kinds ...kind) func(*piece) bool {
 	return func(p *piece) bool {
 		return p.shelf == plain && p.rarity <= rarity && (len(kinds) == 0 || slices.Contains(kinds, p.kind))
@@ -322,7 +322,7 @@ func onShelf(s shelf, rarity int) func(*piece) bool {
 	return func(p *piece) bool { return p.shelf == s && p.rarity <= rarity }
 }
 
-// onShelfOf accepts pieces of these kinds on a shelf, and rare pieces only on the shelf colonSpace.
+// onShelfOf returns a filter for pieces of these kinds on a shelf. It accepts rare pieces only on the shelf colonSpace.
 func onShelfOf(s shelf, kinds ...kind) func(*piece) bool {
 	return func(p *piece) bool {
 		return p.shelf == s && slices.Contains(kinds, p.kind) && (p.rarity <= uncommon || s == colonSpace)
@@ -355,7 +355,7 @@ func isCommonBody(p *piece) bool {
 	return p.shelf == plain && p.kind == ofBody && p.rarity == common && p.cost <= 3
 }
 
-// rareCore accepts a rare form of timestamp, method, address or body.
+// rareCore accepts all forms of timestamp, method, address and body, labelled parts, and common lists and digests.
 func rareCore(p *piece) bool {
 	switch p.shelf {
 	case plain:

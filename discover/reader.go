@@ -14,7 +14,7 @@ type class struct {
 	pieces []*piece
 }
 
-// classes returns the classes with a text inside text.
+// classes returns the classes whose text occurs in text.
 func (f *finder) classes(text string) []*class {
 	var list []*class
 	known := map[string]*class{}
@@ -64,7 +64,7 @@ const (
 	maxReadPieces = 9
 )
 
-// siblings reads the text like the hit, with other pieces of the same groups.
+// siblings keeps the variants of the hit with pieces of the same groups and the same texts.
 func (r *reader) siblings(c composition, at, primary int) {
 	if at == len(c.pieces) {
 		r.enough = r.enough || r.keep(&c)
@@ -72,7 +72,7 @@ func (r *reader) siblings(c composition, at, primary int) {
 	}
 	p := c.pieces[at]
 	if !slices.ContainsFunc(r.classes, func(c *class) bool { return slices.Contains(c.pieces, p) }) {
-		r.siblings(c, at+1, primary) // brackets have a single form
+		r.siblings(c, at+1, primary) // a piece outside the catalogue, such as a bracket, has no variants
 	}
 	for _, class := range r.classes {
 		r.total++
@@ -159,7 +159,7 @@ func (r *reader) after(rest string) {
 
 func (r *reader) take() {
 	if len(r.pieces) == 1 && len(r.gaps) == 1 && r.gaps[0] != "" && r.edge.lead == "" && r.trail == "" {
-		return // equal to the composition without separator
+		return // a single piece was already read without a separator
 	}
 	r.enough = r.keep(&composition{
 		pieces: slices.Clone(r.pieces),

@@ -19,7 +19,8 @@ import (
 type Sample struct {
 	// Name identifies the sample in errors and hints, such as the name of a file. "" means "sample 1" and so on.
 	Name string
-	// Message is the message; its Kind tells requests from notifications. An empty Timestamp is read from the header.
+	// Message is the message; its Kind distinguishes requests from notifications. If Timestamp is empty, Find
+	// reads the timestamp header.
 	Message paymentsvc.Message
 	// Signature is the text of the signature; "" means the signature header of the message.
 	Signature string
@@ -33,7 +34,7 @@ type sample struct {
 	encodings []reading
 }
 
-// reading is a possible encoding of a signature, and the encoded 32 bytes.
+// reading is a possible encoding of a signature, and the decoded bytes.
 type reading struct {
 	spelling
 	sum string
@@ -66,10 +67,10 @@ func (s spelling) expr() string {
 
 // SampleError is a mistake in a sample. Its text contains neither the signature nor the body.
 type SampleError struct {
-	// Index is the place of the sample in the argument of [Find], and Name its [Sample.Name] or "sample 1" and so on.
+	// Index is the index of the sample in the argument of [Find]. Name is [Sample.Name], or "sample 1" and so on.
 	Index int
 	Name  string
-	// Header is the header at fault, Timestamp or Signature.
+	// Header is the wrong header, Timestamp or Signature.
 	Header string
 	// Err is the reason.
 	Err error
@@ -110,13 +111,13 @@ func newSample(index int, s Sample) (*sample, error) {
 	return out, nil
 }
 
-// encodingsOf returns the encodings in which signature has one of these sizes, alone or after a label.
+// encodingsOf returns the encodings in which the signature, with or without a label, decodes to one of these sizes.
 func encodingsOf(signature string, sizes ...int) []reading {
 	found := plainEncodingsOf(signature, sizes)
 	for at := range labelsBefore(signature) {
 		for _, e := range plainEncodingsOf(signature[at:], sizes) {
 			e.spelling = newSpelling(fmt.Sprintf("prefixed(%q, %s)", signature[:at], e.text),
-				fmt.Sprintf("%s behind %q", e.desc, signature[:at]))
+				fmt.Sprintf("%s after %q", e.desc, signature[:at]))
 			found = append(found, e)
 		}
 	}
@@ -144,7 +145,7 @@ func labelsBefore(signature string) iter.Seq[int] {
 	}
 }
 
-// spellings are the encodings that a signature can be in.
+// spellings are the possible encodings of a signature.
 var spellings = newSpellings()
 
 func newSpellings() []spelling {
@@ -183,7 +184,7 @@ func plainEncodingsOf(text string, sizes []int) (found []reading) {
 	return found
 }
 
-// notASignature describes, by its length alone, a text that is not 32 bytes in any encoding.
+// notASignature describes a text that is not 32 bytes in any encoding. It reports the length but not the characters.
 func notASignature(text string) string {
 	const wanted = "the signature is not the 32 bytes of an HMAC-SHA256 in hexadecimal or base64"
 	switch {
@@ -192,7 +193,7 @@ func notASignature(text string) string {
 	case strings.TrimSpace(text) != text:
 		return "the signature has white space around it"
 	case strings.Count(text, "=") > 1 && strings.Contains(text, ","):
-		return wanted + "; it looks like a list, so give the one value that is the signature"
+		return wanted + "; it looks like a list: pass only the value of the signature"
 	}
 	size := func(n int, encoding string) string {
 		text := fmt.Sprintf("%s; it is %d bytes in %s", wanted, n, encoding)
@@ -207,7 +208,7 @@ func notASignature(text string) string {
 	if sum, err := base64.StdEncoding.DecodeString(text); err == nil {
 		return size(len(sum), "base64")
 	}
-	return fmt.Sprintf("%s; it is %d characters of something else", wanted, len(text))
+	return fmt.Sprintf("%s; it has %d characters in an unknown encoding", wanted, len(text))
 }
 
 // newSamples checks all samples, and keeps their common encodings.
@@ -229,7 +230,7 @@ func newSamples(in []Sample) ([]*sample, error) {
 		samples[0].encodings = slices.DeleteFunc(samples[0].encodings, func(e reading) bool { return !has(s, e.text) })
 		if len(samples[0].encodings) == 0 {
 			return nil, fmt.Errorf("discover: the signatures of %s and %s are in different encodings: "+
-				"search them apart", samples[0].name, s.name)
+				"search them separately", samples[0].name, s.name)
 		}
 	}
 	for _, s := range samples[1:] {

@@ -55,10 +55,10 @@ func (s *search) run(ctx context.Context, st *stage) bool {
 	return !s.stop.Load() && ctx.Err() == nil
 }
 
-// job is the part of a stage with the same start.
+// job is the part of a stage with the same key, separator, edge and first piece.
 type job struct {
 	key         *key
-	gap         string // for equal gaps
+	gap         string // separator between all pieces, if the stage is not mixed
 	edge        edge
 	group, text int // the first piece
 }
@@ -99,16 +99,16 @@ type worker struct {
 
 	job     *job
 	buf     []byte   // the text so far
-	states  [][]byte // by depth: the state of the inner hash after the text of the pieces before
-	path    []place  // by depth
-	used    uint64   // groups
+	states  [][]byte // state of the inner hash before the piece at each depth
+	path    []place  // piece at each depth
+	used    uint64   // bit set of groups
 	extras  int
 	special int // number of special pieces
 	last    int // group of the last piece with a fixed order
 	tried   int64
-	pending int // blocks hashed since the last look at ctx
+	pending int // blocks hashed since the last check of ctx
 
-	around  paymentsvc.CanonicalFunc // of a stage with a wrapping
+	around  paymentsvc.CanonicalFunc // wrapping of the stage, or nil
 	message paymentsvc.Message
 	wrapped []byte
 }
@@ -133,7 +133,7 @@ func newWorker(s *search, st *stage) *worker {
 	return w
 }
 
-// longText is the length of texts that a worker hashes once for all texts at the end.
+// longText is the length above which a worker hashes a last piece once for all trails.
 const longText = 1 << 10
 
 func (w *worker) do(ctx context.Context, j *job) {
@@ -144,8 +144,8 @@ func (w *worker) do(ctx context.Context, j *job) {
 	w.place(0, place{j.group, j.text, ""}, len(w.buf), 0)
 }
 
-// place appends a piece to the text of n bytes, tries the result, and goes deeper. The first done bytes are hashed. It
-// reports whether the search continues.
+// place appends a piece to the text of n bytes, tries the result, and places further pieces. state[depth] includes the
+// first done bytes. It reports whether the search continues.
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
 	w.buf = append(append(w.buf[:n], p.gap...), g.texts[p.text]...)
@@ -233,17 +233,17 @@ func (w *worker) unsorted(depth int, text string) bool {
 	return text <= w.stage.groups[last.group].texts[last.text]
 }
 
-// blocksBetweenLooks is the number of hashed blocks between two checks of the context. It is about a millisecond of
+// blocksBetweenChecks is the number of hashed blocks between two checks of the context. It is about a millisecond of
 // work with SHA-256 in hardware.
-const blocksBetweenLooks = 1 << 13
+const blocksBetweenChecks = 1 << 13
 
-// try compares the text, which ends in trail. state is the state after the first done bytes. A wrapped text has no
-// start in common with another text.
+// try checks the HMAC of the text, which ends in trail, and reports whether the search continues. state is the hash
+// state after the first done bytes. A wrapped text is hashed completely, because it shares no start with other texts.
 func (w *worker) try(depth int, state []byte, done int, trail string) bool {
 	rest := w.buf[done:]
 	w.tried++
 	w.pending += len(rest)/sha256.BlockSize + 3
-	if w.pending >= blocksBetweenLooks {
+	if w.pending >= blocksBetweenChecks {
 		w.pending = 0
 		w.search.tried.Add(w.tried)
 		w.tried = 0

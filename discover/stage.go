@@ -14,8 +14,8 @@ type stage struct {
 	counts []float64 // compositions by their number of pieces, for all keys
 	total  int64     // compositions up to max pieces
 	weight float64   // work of a composition; see weigh
-	short  bool      // the rest of the previous stage
-	done   bool      // all were tried
+	short  bool      // made by rest from the previous stage
+	done   bool      // all compositions were tried
 }
 
 // maxParts returns the number of pieces of the longest compositions, or 0 for an empty stage.
@@ -29,22 +29,22 @@ func (s *stage) maxParts() int {
 // stageGroup contains the different texts of one group in the current sample.
 type stageGroup struct {
 	kind    kind
-	isExtra bool // counts for the stage's extras
+	isExtra bool // counts for extras of the plan
 	texts   []string
 	pieces  []*piece // one for each text, the simplest
 	special []bool   // for each text; nil for none
 }
 
-// isSpecial reports whether a text counts for the stage's limit.
+// isSpecial reports whether a text counts for maxSpecial of the plan.
 func (g *stageGroup) isSpecial(text int) bool { return g.special != nil && g.special[text] }
 
 // ends are the possible texts around a composition.
 type ends uint8
 
 const (
-	after   ends = 1 << iota // the separator
-	around                   // the separator before it, or before and after it
-	newline                  // a line's end after it
+	after   ends = 1 << iota // the separator after the composition
+	around                   // the separator before the composition, or before and after it
+	newline                  // a line break
 )
 
 // edge is a text before a composition and the texts to try after it.
@@ -67,7 +67,7 @@ func (f ends) edges(separator string) []edge {
 	return []edge{plain, {lead: separator, trails: []string{"", separator}}}
 }
 
-// newStage makes the stage of a plan.
+// newStage returns the stage of a plan.
 func newStage(groups []stageGroup, keys []key, p plan) *stage {
 	s := &stage{plan: p, groups: slices.Clone(groups), wanted: p.max}
 	s.arrange()

@@ -10,13 +10,13 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// undecided lists the alternatives to the best match, and the samples that decide.
+// undecided adds the alternatives to the best match to result, and describes the samples that decide.
 func (f *finder) undecided(best *composition, whole []*composition, result *Result) {
 	classes, probes := f.sameTexts(), f.probes()
 	for i, p := range best.pieces {
 		u := Undecided{Chosen: p.expr()}
 		for _, other := range f.alternatives(best, i, classes, probes) {
-			needs := "different values in the two"
+			needs := "different values in the two parts"
 			if len(other.needs) > 0 {
 				needs = strings.Join(other.needs[:min(len(other.needs), 3)], ", or ") // each of them decides
 			}
@@ -30,13 +30,13 @@ func (f *finder) undecided(best *composition, whole []*composition, result *Resu
 	if encodings := f.samples[0].encodings; len(encodings) > 1 {
 		u := Undecided{Chosen: encodings[0].expr()}
 		for _, e := range encodings[1:] {
-			u.Others = append(u.Others, Alternative{e.expr(), "a sample whose signature shows the difference, as most do"})
+			u.Others = append(u.Others, Alternative{e.expr(), "another sample: most signatures show the difference"})
 		}
 		result.Undecided = append(result.Undecided, u)
 	}
 }
 
-// neighbours returns the lists of fields or the forms of JSON with one different option and the same texts.
+// neighbours returns the lists or forms of JSON that differ from p in one option and have the same texts.
 func (c *catalogue) neighbours(p *piece) (same []*piece) {
 	c.spent = 0 // alternatives are reported even if the search had no time for them
 	keep := func(other piece) {
@@ -104,7 +104,7 @@ func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	return others
 }
 
-// undecidedWhole lists compositions of the same text with more than one different piece.
+// undecidedWhole adds compositions of the same text that differ from best in more than one piece.
 func (f *finder) undecidedWhole(best *composition, whole []*composition, result *Result) {
 	const most = 3
 	u := Undecided{Chosen: best.expr()}
@@ -136,8 +136,8 @@ type alternative struct {
 }
 
 // alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs of
-// simpler replacements include all its needs, ignoring white space and escapes in the body, because few messages have
-// them.
+// simpler replacements include all its needs. It ignores needs for white space and escapes in the body, because few
+// messages have them.
 func (f *finder) alternatives(
 	c *composition, at int, classes map[string][]*piece, probes []probe,
 ) (list []alternative) {
@@ -150,17 +150,17 @@ func (f *finder) alternatives(
 		needs := differences(chosen, p, probes)
 		known, some := named[p.kind]
 		fresh := slices.ContainsFunc(
-			withoutSeldom(needs), func(need string) bool { return !slices.Contains(known, need) },
+			withoutRareNeeds(needs), func(need string) bool { return !slices.Contains(known, need) },
 		)
 		if fresh || !some && (len(needs) > 0 || p.group != chosen.group) {
-			named[p.kind] = append(known, withoutSeldom(needs)...)
+			named[p.kind] = append(known, withoutRareNeeds(needs)...)
 			list = append(list, alternative{p, needs})
 		}
 	}
 	return list
 }
 
-func withoutSeldom(needs []string) []string {
+func withoutRareNeeds(needs []string) []string {
 	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool {
 		return need == needsSpace || need == needsEscapes
 	})
@@ -172,7 +172,7 @@ type probe struct {
 	message *paymentsvc.Message
 }
 
-// probes returns messages that distinguish the forms of a body, the most useful first. It returns none if the body is
+// probes returns messages that distinguish the forms of a body, the most useful first. It returns nil if the body is
 // not a JSON object.
 func (f *finder) probes() (list []probe) {
 	m := f.samples[f.primary].message
@@ -209,7 +209,7 @@ func (f *finder) probes() (list []probe) {
 	return list
 }
 
-// withField returns the object, and each object inside it, with one more field. A sorted field stands before the first
+// withField returns the object, and each object inside it, with one more field. A sorted field is before the first
 // larger name, so the order of the fields does not distinguish two forms.
 func withField(object []byte, name, value string, sorted bool) []byte {
 	list, _ := members(object)

@@ -11,30 +11,30 @@ import (
 // Warnings of parts that lose information.
 const (
 	losesCase   = "the case of letters is not signed: order \"a\" can be accepted as order \"A\""
-	losesDigits = "numbers are signed as float64: of a number with more than 16 digits the last ones can be changed"
+	losesDigits = "numbers are signed as float64: the last digits of a number with more than 16 digits can be changed"
 )
 
-const spaceUnsigned = "white space in the body is not signed, so it can be added; if the body was formatted anew " +
-	"when it was captured, the service may sign its bytes: capture them"
+const spaceUnsigned = "white space in the body is not signed, so an attacker can add it; if the capture formatted " +
+	"the body, the service may sign the original bytes: capture the original bytes"
 
-// warnings has a sentence for each possible change of a recorded message under the same signature. fields are the
-// fields of the messages. The structure of the composition is sufficient.
+// warnings returns a sentence for each possible change of a recorded message under the same signature. fields are the
+// fields of the messages. The result depends only on the structure of the composition.
 func (c *composition) warnings(fields []string) (list []string) {
-	if cut := c.cutInTwoWays(); cut != "" {
-		list = append(list, cut)
+	if ambiguity := c.ambiguity(); ambiguity != "" {
+		list = append(list, ambiguity)
 	}
 	for _, p := range c.pieces {
 		if p.shape.loses != "" {
 			list = append(list, p.shape.loses)
 		}
 	}
-	if c.wrap != nil && c.wrap.loses != "" && slices.ContainsFunc(c.pieces, (*piece).hasText) {
+	if c.wrap != nil && c.wrap.loses != "" && slices.ContainsFunc(c.pieces, (*piece).caseMatters) {
 		list = append(list, c.wrap.loses)
 	}
 	return append(list, c.unsigned(fields)...)
 }
 
-// spaceWarning warns of unsigned white space in a sample. The capture may have added the white space.
+// spaceWarning warns about unsigned white space in a sample, because the capture may have added the white space.
 func (f *finder) spaceWarning(c *composition) []string {
 	spaced := func(s *sample) bool {
 		compact, err := canonical.BodyCompact(nil, &s.message)
@@ -54,18 +54,18 @@ func (p *piece) leavesSpace() bool {
 	return strings.Contains(p.text, "json") || strings.Contains(p.text, "body-")
 }
 
-// cutInTwoWays describes an ambiguous text and the consequence, or returns "".
-func (c *composition) cutInTwoWays() string {
+// ambiguity describes the ambiguous parts of the text and the consequence, or returns "".
+func (c *composition) ambiguity() string {
 	var ways []string
-	values, touching := false, false // values: fields are among them; touching: two parts have no separator
+	hasFields, touching := false, false // touching: two parts have no separator
 	for _, open := range c.ambiguities() {
 		names := make([]string, len(open))
 		for i, r := range open {
 			names[i] = r.name()
-			values = values || r.kind == ofField || r.shape.list != nil
+			hasFields = hasFields || r.kind == ofField || r.shape.list != nil
 			touching = touching || i > 0 && r.before == ""
 		}
-		ways = append(ways, inWords(names)+" run into each other")
+		ways = append(ways, inWords(names)+" are not clearly separated")
 	}
 	for _, p := range c.pieces {
 		if p.shape.list == nil {
@@ -73,19 +73,19 @@ func (c *composition) cutInTwoWays() string {
 		}
 		if how := listAmbiguity(p.shape.list); how != "" {
 			ways = append(ways, how)
-			values, touching = true, touching || p.shape.list.Between == ""
+			hasFields, touching = true, touching || p.shape.list.Between == ""
 		}
 	}
 	if len(ways) == 0 {
 		return ""
 	}
-	text := "the text can be cut in two ways: " + strings.Join(ways, ", and ")
-	if !values {
-		return text + ", so what is signed as the one can be read as the other"
+	text := "the canonical string is ambiguous: " + strings.Join(ways, ", and ")
+	if !hasFields {
+		return text + ", so the end of one part can be read as the start of the next part"
 	}
-	text += ", so a recorded message can be accepted as another one"
+	text += ", so a recorded signature can fit another message"
 	if touching {
-		text += ", such as order \"1\" with status 2 as order \"12\""
+		text += ", such as order \"12\" instead of order \"1\" with status 2"
 	}
 	return text
 }
@@ -103,8 +103,8 @@ func (r span) name() string {
 	}
 }
 
-// hasText reports whether the letter case of a piece matters.
-func (p *piece) hasText() bool {
+// caseMatters reports whether a change of the letter case can change the meaning of a piece.
+func (p *piece) caseMatters() bool {
 	switch p.shape.form {
 	case jsonObject, encoded:
 		return true
@@ -115,7 +115,7 @@ func (p *piece) hasText() bool {
 	}
 }
 
-// unsigned lists the unsigned parts of a message.
+// unsigned returns a warning for each unsigned part of a message.
 func (c *composition) unsigned(fields []string) (list []string) {
 	signed := map[string]bool{}
 	whole, stamped := false, false
@@ -143,12 +143,12 @@ func (c *composition) unsigned(fields []string) (list []string) {
 	switch {
 	case whole || len(left) == 0:
 	case len(signed) == 0:
-		list = append(list, "nothing of the body is signed, so it can be changed")
+		list = append(list, "the body is not signed, so it can be changed")
 	default:
-		list = append(list, fmt.Sprintf("fields that are not signed can be changed: %s", inWords(left)))
+		list = append(list, fmt.Sprintf("unsigned fields can be changed: %s", inWords(left)))
 	}
 	if !stamped {
-		list = append(list, "the timestamp is not signed, so an old message can be sent as a new one")
+		list = append(list, "the timestamp is not signed, so an old message can be replayed with a new timestamp")
 	}
 	return list
 }
@@ -162,7 +162,7 @@ func inWords(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// fieldNames returns the names of the scalar fields in all samples, except names with the secret by mistake.
+// fieldNames returns the names of the scalar fields in all samples, except names that contain the secret.
 func (c *catalogue) fieldNames() (names []string) {
 	for _, path := range c.paths {
 		if name := strings.Join(path, "."); !c.showsSecret(name) {
@@ -172,13 +172,13 @@ func (c *catalogue) fieldNames() (names []string) {
 	return names
 }
 
-// shape describes the possible texts of a piece, as far as a receiver can rely on it.
+// shape describes the texts that a piece can have in every message that a receiver accepts.
 type shape struct {
 	form  form
-	label string               // fixed text that it begins with
-	has   func(c byte) bool    // the bytes of the rest; nil for every byte
-	loses string               // warning for information of the body that the text lacks
-	list  *canonical.FieldList // of Fields
+	label string               // fixed text at the start
+	has   func(c byte) bool    // reports the possible bytes after label; nil for every byte
+	loses string               // warning about information of the body that the text lacks
+	list  *canonical.FieldList // options of a list of all fields
 }
 
 type form int
@@ -186,10 +186,10 @@ type form int
 const (
 	anyText    form = iota
 	fixedText       // the same for every message
-	number          // not empty; has is true for the first and last byte
-	jsonObject      // the body; except white space, an object is never the start or the end of another object
+	number          // not empty; shape.has is true for its first and last byte
+	jsonObject      // apart from white space, an object is never the start or the end of another object
 	encoded         // an object in hexadecimal or base64
-	digest          // unforgeable in another place
+	digest          // an attacker cannot make a text with the same digest
 )
 
 func timestampShape() shape { return shape{form: number, has: isDigit} }
@@ -239,7 +239,7 @@ func isObjectEdge(c byte) bool { return strings.IndexByte("{} \t\r\n", c) >= 0 }
 type span struct {
 	*piece
 	before string
-	known  bool // the whole body is signed elsewhere and determines the text
+	known  bool // another part signs the whole body, which determines this text
 }
 
 // runs returns the pieces with variable texts.
@@ -259,7 +259,7 @@ func (c *composition) runs() (runs []span) {
 	return runs
 }
 
-// ambiguities returns the pieces that run into each other. Nil means a single reading of the text.
+// ambiguities returns the lists of pieces with unclear borders, or nil if the text has a single reading.
 func (c *composition) ambiguities() [][]span {
 	runs := c.runs()
 	open := openRuns(runs)
@@ -273,14 +273,14 @@ func (c *composition) ambiguities() [][]span {
 	return openRuns(runs)
 }
 
-// openRuns returns the spans without a visible limit. A reader from the start of the text does not see their ends. A
-// reader from the end does not see their starts.
+// openRuns returns the lists of spans with unclear borders. It removes spans from the start while the text shows their
+// ends, and from the end while the text shows their starts.
 func openRuns(rest []span) (open [][]span) {
 	for len(rest) > 0 {
 		end := slices.IndexFunc(rest, func(r span) bool { return r.shape.form == digest })
 		part := rest
 		if end >= 0 {
-			part, rest = rest[:end], rest[end+1:] // a digest keeps its place, so the two sides are independent
+			part, rest = rest[:end], rest[end+1:] // an attacker cannot move a digest, so its two sides are independent
 		} else {
 			rest = nil
 		}
@@ -352,15 +352,15 @@ func disjoint(a, b func(byte) bool) bool {
 	return true
 }
 
-// listAmbiguity describes the two readings of a list of fields, or returns "". Only escaped names and values never
+// listAmbiguity describes the ambiguity of a list of fields, or returns "". Only escaped names and values never
 // contain the separators.
 func listAmbiguity(l *canonical.FieldList) string {
 	separates := func(text string) bool { return hasOther(text, isEscaped) }
 	switch {
 	case l.Between == "" && !l.Names:
-		return "the values of the fields run into each other"
+		return "the values of the fields are not clearly separated"
 	case l.Between == "":
-		return "the names and values of the fields run into each other"
+		return "the names and values of the fields are not clearly separated"
 	case !l.Names:
 		return fmt.Sprintf("the names of the fields are not signed, and a value can contain %q", l.Between)
 	case l.Escaping == canonical.EscapingNone, !separates(l.Between), !separates(l.Equals):
@@ -368,7 +368,7 @@ func listAmbiguity(l *canonical.FieldList) string {
 	case l.Nested == canonical.NestedFlat && slices.ContainsFunc(knownFields, func(name string) bool {
 		return strings.Contains(name, l.Path)
 	}):
-		return fmt.Sprintf("a nested field is written like one whose name contains %q", l.Path)
+		return fmt.Sprintf("a nested field is written like a field with %q in its name", l.Path)
 	}
 	return ""
 }

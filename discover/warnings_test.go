@@ -25,7 +25,7 @@ import (
 func TestWarningsFollowTheStructure(t *testing.T) {
 	c := alteredCatalogue(t)
 	fields := []string{"order_id", "status"}
-	const stale = "the timestamp is not signed, so an old message can be sent as a new one"
+	const stale = "the timestamp is not signed, so an old message can be replayed with a new timestamp"
 	for name, tt := range map[string]struct {
 		sep   string
 		texts []string
@@ -49,51 +49,51 @@ func TestWarningsFollowTheStructure(t *testing.T) {
 			"", []string{"timestamp", `field("status")`, "hex(sha256(body))"}, nil,
 		},
 		"two fields": {"", []string{`field("order_id")`, `field("status")`}, []string{
-			`the text can be cut in two ways: field order_id and field status run into each other, so a recorded ` +
-				`message can be accepted as another one, such as order "1" with status 2 as order "12"`, stale,
+			`the canonical string is ambiguous: field order_id and field status are not clearly separated, so a recorded ` +
+				`signature can fit another message, such as order "12" instead of order "1" with status 2`, stale,
 		}},
 		"a number ends before a bar": {"|", []string{`field("status")`, "timestamp", `field("order_id")`}, nil},
 		"an integer may be written with a full stop": {".", []string{
 			`field("status")`, "timestamp", `field("order_id")`,
 		}, []string{
-			"the text can be cut in two ways: field status, timestamp and field order_id run into each other, " +
-				"so a recorded message can be accepted as another one",
+			"the canonical string is ambiguous: field status, timestamp and field order_id are not clearly separated, " +
+				"so a recorded signature can fit another message",
 		}},
 		"an amount has a full stop": {".", []string{
 			`field("amount")`, `field("status")`, `field("order_id")`,
 		}, []string{
-			"the text can be cut in two ways: field amount, field status and field order_id run into each other, " +
-				"so a recorded message can be accepted as another one", stale,
+			"the canonical string is ambiguous: field amount, field status and field order_id are not clearly separated, " +
+				"so a recorded signature can fit another message", stale,
 		}},
 		"one header after the other": {".", []string{`header("X-Request-Id")`, "query", "timestamp", "body"}, []string{
-			"the text can be cut in two ways: header X-Request-Id and query run into each other, so what is signed " +
-				"as the one can be read as the other",
+			"the canonical string is ambiguous: header X-Request-Id and query are not clearly separated, so the end of " +
+				"one part can be read as the start of the next part",
 		}},
 		"all values, nothing between": {".", []string{"timestamp", "fields(sorted, unseparated)"}, []string{
-			`the text can be cut in two ways: the values of the fields run into each other, so a recorded message ` +
-				`can be accepted as another one, such as order "1" with status 2 as order "12"`,
+			`the canonical string is ambiguous: the values of the fields are not clearly separated, so a recorded ` +
+				`signature can fit another message, such as order "12" instead of order "1" with status 2`,
 		}},
 		"one field left out": {".", []string{"timestamp", `fields(sorted, "=", "&", omit("status"))`}, []string{
-			`the text can be cut in two ways: a value can contain "&", so a recorded message can be accepted ` +
-				`as another one`, "fields that are not signed can be changed: status",
+			`the canonical string is ambiguous: a value can contain "&", so a recorded signature can fit ` +
+				`another message`, "unsigned fields can be changed: status",
 		}},
 		"no field of the body": {
-			".", []string{"timestamp", "path"}, []string{"nothing of the body is signed, so it can be changed"},
+			".", []string{"timestamp", "path"}, []string{"the body is not signed, so it can be changed"},
 		},
 		"a digest of values that run together": {".", []string{
 			"timestamp", "hex(md5(fields(sorted, unseparated)))",
 		}, []string{
-			`the text can be cut in two ways: the values of the fields run into each other, so a recorded message ` +
-				`can be accepted as another one, such as order "1" with status 2 as order "12"`,
+			`the canonical string is ambiguous: the values of the fields are not clearly separated, so a recorded ` +
+				`signature can fit another message, such as order "12" instead of order "1" with status 2`,
 		}},
 		"an object inside the body": {".", []string{"timestamp", `within("user", fields(sorted, "|"))`}, []string{
-			`the text can be cut in two ways: the names of the fields are not signed, and a value can contain "|", ` +
-				`so a recorded message can be accepted as another one`,
-			"fields that are not signed can be changed: order_id and status",
+			`the canonical string is ambiguous: the names of the fields are not signed, and a value can contain "|", ` +
+				`so a recorded signature can fit another message`,
+			"unsigned fields can be changed: order_id and status",
 		}},
 		"one field of two": {
 			".", []string{"timestamp", `field("status")`},
-			[]string{"fields that are not signed can be changed: order_id"},
+			[]string{"unsigned fields can be changed: order_id"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -562,9 +562,9 @@ type family struct {
 // families are the golden list: every kind of part and of plan, and all that can go wrong with it.
 func families() []family {
 	const (
-		cut       = " run into each other, so a recorded message can be accepted as another one"
+		cut       = " are not clearly separated, so a recorded signature can fit another message"
 		unnamed   = "the names of the fields are not signed"
-		notSigned = "fields that are not signed can be changed: "
+		notSigned = "unsigned fields can be changed: "
 	)
 	return []family{
 		{"timestamp and body", ".", []string{"timestamp", "body"}, ""},
@@ -587,33 +587,33 @@ func families() []family {
 		{"name=value, escaped", "&", []string{`fields(sorted, "=", "&", flat("."), escape-form)`, "timestamp"}, ""},
 
 		{"the body alone", "", []string{"body"}, "the timestamp is not signed"},
-		{"the path alone", "\n", []string{"timestamp", "path"}, "nothing of the body is signed"},
+		{"the path alone", "\n", []string{"timestamp", "path"}, "the body is not signed"},
 		{
 			"path and timestamp, nothing between", "", []string{"path", "timestamp", "body"},
-			"path and timestamp run into each other, so what",
+			"path and timestamp are not clearly separated, so the end",
 		},
 		{
 			"header and timestamp, nothing between", "", []string{`header("X-Request-Id")`, "timestamp", "body"},
-			"header X-Request-Id and timestamp run into each other, so what",
+			"header X-Request-Id and timestamp are not clearly separated, so the end",
 		},
 		{"the body in lower case", ".", []string{"timestamp", "lower(body)"}, "the case of letters is not signed"},
 		{"numbers as float64", ".", []string{"timestamp", "json(short-numbers)"}, "numbers are signed as float64"},
 		{
 			"values, nothing between", "", []string{"fields(sorted, unseparated)", "timestamp"},
-			"the values of the fields run into each other",
+			"the values of the fields are not clearly separated",
 		},
 		{"values with a separator", "|", []string{`fields(sorted, "|")`, "timestamp"}, unnamed},
 		{"values in the order of the body", "|", []string{`fields(as-sent, "|")`, "timestamp"}, unnamed},
 		{
 			"names and values, nothing between", "", []string{`fields(sorted, "", "")`, "timestamp"},
-			"the names and values of the fields run into each other",
+			"the names and values of the fields are not clearly separated",
 		},
 		{"name=value, not escaped", "&", []string{`fields(sorted, "=", "&")`, "timestamp"}, `a value can contain "&"`},
 		{"name=value on lines", "\n", []string{`fields(sorted, "=", "\n")`, "timestamp"}, `a value can contain "\n"`},
 		{
 			"name=value, escaped, nested ones without a mark", "&",
 			[]string{`fields(sorted, "=", "&", flat("_"), escape-form)`, "timestamp"},
-			"a nested field is written like one",
+			"a nested field is written like a field",
 		},
 		{
 			"single fields, nothing between", "", []string{`field("order_id")`, `field("status")`, "timestamp"},

@@ -18,7 +18,8 @@ import (
 const (
 	// maxRetryAfter is the longest accepted Retry-After.
 	maxRetryAfter = 15 * time.Minute
-	// stuckClaims is the number of claims after which a rejection of the caller needs review. Retries continue, rarely.
+	// stuckClaims is the number of claims after which a rejection of the caller needs review. Retries continue, at least
+	// maxRetryAfter apart.
 	stuckClaims = 10
 )
 
@@ -31,7 +32,7 @@ type job struct {
 	begun time.Time // time before the request of the claim
 }
 
-// callResult is the result of a call with its effect on all other rows.
+// callResult is the result of a call, with its effect on other rows.
 type callResult struct {
 	row.Result
 	job     job
@@ -48,7 +49,7 @@ type span struct {
 	end func(error)
 }
 
-// trace begins the span of a call. Only the first call of its end function counts, because a record may be repeated.
+// trace begins the span of a call. Only the first call of end has an effect, because a record may be repeated.
 func (s *Store) trace(ctx context.Context, endpoint, userData string) *span {
 	if s.c.Hooks.Trace == nil {
 		return &span{ctx, func(error) {}}
@@ -66,7 +67,7 @@ func (r callResult) context(other context.Context) context.Context {
 	return context.WithoutCancel(r.span.ctx)
 }
 
-// finish ends the span of the call of r, with the error of recording it, or else with the error of the call.
+// finish ends the span of the call of r, with the error of its record, or else with the error of the call.
 func (r callResult) finish(record error) {
 	if r.span == nil {
 		return
@@ -77,19 +78,18 @@ func (r callResult) finish(record error) {
 	r.span.end(record)
 }
 
-// effect is the effect of a call on the pause of all processes.
+// effect is the effect of a call on the pause, which all processes share.
 type effect int
 
 const (
 	noEffect         effect = iota
 	responded               // a timed pause may end
-	noResponse              // breakerThreshold of them in a row begin a timed pause
+	noResponse              // breakerThreshold such calls in a row begin a timed pause
 	pauseForTime            // begins a timed pause
 	pauseUntilResume        // begins a pause until Resume
 )
 
-// completion returns a result in the form of the scheduler. Only a success without further consequences is recorded by
-// a round.
+// completion returns the scheduler's form of a result. A round records only a success without further consequences.
 func (s *Store) completion(r callResult, slots int) schedule.Completion[callResult] {
 	s.step(StepCalled)
 	c := schedule.Completion[callResult]{UserData: r.job.UserData, Slot: slots, Done: r}
@@ -214,7 +214,8 @@ func (s *Store) classify(j job, err error) callResult {
 	return r
 }
 
-// insufficientFunds reports whether a payout was rejected because the account has no funds. The payer pays a payment.
+// insufficientFunds reports whether a payout was rejected because the account has no funds. It returns false for a
+// payment, because the payer pays.
 func (s *Store) insufficientFunds(j job, failure *paymentsvc.Error) bool {
 	if j.Kind != row.Payout || failure.Outcome == paymentsvc.OutcomeNotSent {
 		return false

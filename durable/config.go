@@ -30,32 +30,32 @@ type Service interface {
 
 // Config configures a [Store].
 type Config struct {
-	// Service is required, with a DecodeError. It must never repeat a start that may have been sent; a
-	// *paymentsvc.Client never does.
+	// Service is required, with a DecodeError. It must never repeat a start that may have been sent. A *paymentsvc.Client
+	// never repeats it.
 	Service Service
 	// Project identifies the service and the project, such as "pay 1001 2002". It is required and must never change,
-	// because user_data is derived from it. So choose a name of your own, and not the base URL, because an address may
-	// change. Open rejects a database of another Project.
+	// because user_data is derived from it. Choose your own name instead of the base URL, because an address may change.
+	// Open rejects a database of another Project.
 	Project string
-	// Witness notices a database restored to an earlier moment, which would pay again. Without it, Open logs a warning.
-	// On SQLite the default is a file beside the database, which notices no restore of the whole directory. On PostgreSQL
-	// there is no default.
+	// Witness notices a database restored to an earlier moment, which would pay again. Without it, Open logs a warning. On
+	// SQLite the default is a file in the same directory, which does not notice a restore of the whole directory. On
+	// PostgreSQL there is no default.
 	Witness Witness
-	// ReadDB serves [Store.Rows] and [Store.Counts]. The default is the database of [Open]. For SQLite, pass a read-only
-	// pool (mode=ro), so that pages do not wait for the connection of writes.
+	// ReadDB serves lists and counts, such as [Store.Rows] and [Store.Counts]. The default is the database of [Open]. For
+	// SQLite, pass a read-only pool (mode=ro), so that pages do not wait for the connection of writes.
 	ReadDB *sql.DB
 
 	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The interface document
 	// does not specify the error. Without NotFound, a payment with a lost response waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
 	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies
-	// no status there, so set it only after your service has confirmed a field for it, and for payouts also the final
-	// states. It returns StateSucceeded, StateFailed, or StatePending for any other state. An error, a panic and any other
-	// result change no row. With FinalState, [Store.Sweep] also polls for pending rows: a minute after the start, then in
-	// doubling waits of up to an hour, at most PerSecond and 20 times per second in this process. One look at 200,000
-	// pending rows takes 13 minutes, because an index would cost each call. Sweep checks the order_id and the amount in
-	// the response, and applies the state as a notification, once. Without FinalState, only a notification or an operator
-	// ends a pending row.
+	// no status in these responses, so set FinalState only after your service has confirmed a field for the status, and
+	// for payouts also the final states. FinalState returns StateSucceeded, StateFailed, or StatePending for any other
+	// state. After an error, a panic or another result, the row does not change. With FinalState, [Store.Sweep] also polls
+	// for pending rows, a minute after the start and then after doubling waits of up to an hour. The limit is 20 polls per
+	// second in this process, or PerSecond if that is less. A scan of 200,000 pending rows takes 13 minutes, because an
+	// index would make each call slower. Sweep checks the order_id and the amount in the response, and applies the state
+	// once, as for a notification. Without FinalState, only a notification or an operator ends a pending row.
 	FinalState func(kind Kind, raw json.RawMessage) (State, error)
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
@@ -70,34 +70,35 @@ type Config struct {
 	Slots int
 	// PerSecond is the maximum number of claims per second in this process, or 0 for no maximum.
 	PerSecond float64
-	// Timeout limits one call, from before the request of its claim. The default is 40 seconds.
+	// Timeout limits the time from the request of a claim to the end of the call. The default is 40 seconds.
 	Timeout time.Duration
-	// Lease is the shortest time from a claim to its end, if no result is recorded. It must be more than twice Timeout.
-	// The default is 2 minutes.
+	// Lease is the minimum time before a claim without a recorded result ends. It must be more than twice Timeout. The
+	// default is 2 minutes.
 	Lease time.Duration
-	// Grace is how long after its last claim a request may still reach the service. During Grace, NotFound is not trusted.
-	// It must be at least the sum of Timeout and 2 minutes, because after a network failure of 55 seconds, the operating
-	// system delivered a request 54 seconds late. The default is this sum. All processes need the same Grace, for the
-	// longest Timeout of any of them, also the process of the operators' page.
+	// Grace is the time after the last claim of a row in which a request may still reach the service. During Grace, a
+	// Store ignores NotFound. It must be at least the sum of Timeout and 2 minutes, because after a network failure of 55
+	// seconds, the operating system delivered a request 54 seconds late. The default is this sum. All processes, including
+	// the operators' page, need the same Grace, based on the longest Timeout.
 	Grace time.Duration
-	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
+	// GiveUp is the age at which the attempts to start a payment end, because the payer has left. The default is 15
+	// minutes.
 	GiveUp time.Duration
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
 	// [Row].Overdue. DecideFound and DecideAcknowledge begin another period of this length. The document specifies no time
 	// for notifications, so 0 means that age alone is no reason for review.
 	PendingReview time.Duration
-	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0, is
-	// no limit. Each call then ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL follows SIGTERM
-	// after 30 seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
+	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0,
+	// means no limit. Without a limit, each call ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL
+	// follows SIGTERM after 30 seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
 	Drain time.Duration
 	// Poll is the interval of Run's scans for work. The default is 1 second.
 	Poll time.Duration
 
 	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates, by the process that
-	// makes the change. See [Event]. A process without OnChange calls none, and no other process calls it later. So set it
-	// in all processes with this database, also in the process of the operators' page.
+	// makes the change. See [Event]. If a process without OnChange makes the change, no process calls OnChange for it. So
+	// set OnChange in all processes with this database, including the operators' page.
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
-	// ChangeStates are the states with a call of OnChange. The default is succeeded, failed and rejected. With
+	// ChangeStates are the new states for which OnChange is called. The default is succeeded, failed and rejected. With
 	// StatePending, durable records each outcome separately and therefore slower.
 	ChangeStates []State
 	// Hooks are for telemetry.
@@ -106,8 +107,8 @@ type Config struct {
 	Log *slog.Logger
 
 	// HoldOnlyOnRestore continues payouts after a failover to a standby of the same PostgreSQL cluster. Set it only with a
-	// synchronous standby, because others may lose the commit of a claim. Open then rejects synchronous_commit local. By
-	// default a failover holds payouts, see [Store.HoldPayouts].
+	// synchronous standby, because another standby may lack the commit of a claim. With it, Open rejects
+	// synchronous_commit local. By default a failover holds payouts, see [Store.HoldPayouts].
 	HoldOnlyOnRestore bool
 	// AllowUnsafeDatabase makes Open accept an unsafe database. It is for tests on throw-away databases.
 	AllowUnsafeDatabase bool
@@ -140,9 +141,9 @@ type Call struct {
 	// Endpoint is init_payment, init_payout, status_payment or status_payout.
 	Endpoint string
 	Duration time.Duration
-	// Outcome is the outcome of a failed start.
+	// Outcome is the outcome of a call with an Err.
 	Outcome paymentsvc.Outcome
-	// Err is the error, nil for a success. Its text contains no part of a request or response.
+	// Err is the error, or nil for a success. Its text contains no part of a request or response.
 	Err error
 }
 
@@ -158,7 +159,7 @@ type Step string
 
 // The steps, in the order of a row's life.
 const (
-	StepClaim    Step = "claim"    // before the claim, and the outcomes of the round, are sent
+	StepClaim    Step = "claim"    // before claims and outcomes are sent to the database
 	StepClaimed  Step = "claimed"  // after the round's commit, before its calls begin
 	StepCall     Step = "call"     // before the call
 	StepCalled   Step = "called"   // after the call, before its outcome is recorded
@@ -167,7 +168,7 @@ const (
 )
 
 // Witness stores a mark outside the database. The mark shows whether the database is an older copy, because each claim
-// raises it in both places before its call begins. Use one witness per database, and never restore it together with the
+// raises the mark in both before its call begins. Use one witness per database, and never restore it together with the
 // database. Its methods are called concurrently, also by several processes, and must return when ctx ends.
 //
 // A round of claims waits for one Load and one Save. While Save fails, no payout is sent.
@@ -180,7 +181,7 @@ type Witness interface {
 }
 
 // FileWitness returns a [Witness] in a file, which all processes on one machine may share. The file must be on a local
-// disk, and on another volume than the database: a snapshot of both restores both.
+// disk, and not on the volume of the database, because a restore would also restore the file.
 func FileWitness(path string) Witness { return recognize.File(path) }
 
 func (c Config) withDefaults() Config {
@@ -229,7 +230,7 @@ func (c Config) check() error {
 }
 
 const (
-	// lateRequest is the time after which no kernel or proxy delivers an abandoned request.
+	// lateRequest is the longest time in which a kernel or proxy may still deliver an abandoned request.
 	lateRequest = 2 * time.Minute
 	// maxSlots limits the size of a round's statement.
 	maxSlots = 1000

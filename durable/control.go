@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
-// Pause stops all claims of all processes until [Store.Resume], for payouts and for retries of payments. The database
-// stores the pause. Calls with an earlier claim still begin, see [Store.Drained]. by is required.
+// Pause stops claims of payouts and of payments to retry, in all processes, until [Store.Resume]. The database stores
+// the pause. Calls with an earlier claim still begin, see [Store.Drained]. by is required.
 func (s *Store) Pause(ctx context.Context, by, reason string) error {
 	if by == "" {
 		return errNoAuthor
@@ -70,10 +70,10 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	}, err
 }
 
-// HoldPayouts keeps back all created payouts, and new payouts until [Store.EndHold], for example after the restore of a
-// backup. Compare them with the service's list. [Store.Release] the payouts missing there, and decide the others.
-// Created payments become unknown, so the service is polled first. HoldPayouts returns the new generation. by is
-// required.
+// HoldPayouts holds all created payouts, and new payouts until [Store.EndHold], for example after the restore of a
+// backup. Compare the held payouts with the service's list. Call [Store.Release] for payouts missing from the list, and
+// [Store.Decide] for the other payouts. Created payments become unknown, so the service is polled first. HoldPayouts
+// returns the new generation. by is required.
 func (s *Store) HoldPayouts(ctx context.Context, by, reason string) (generation int64, err error) {
 	if by == "" {
 		return 0, errNoAuthor
@@ -81,7 +81,7 @@ func (s *Store) HoldPayouts(ctx context.Context, by, reason string) (generation 
 	return s.ledger.Hold(ctx, by, reason, nil)
 }
 
-// holdAutomatically holds payouts because the database is unrecognized.
+// holdAutomatically holds payouts because package recognize does not recognize the database.
 func (s *Store) holdAutomatically(ctx context.Context, reason string, keep func(context.Context, *sql.Tx) error) error {
 	if _, err := s.ledger.Hold(ctx, ledger.Itself, reason, keep); err != nil {
 		return err
@@ -90,9 +90,10 @@ func (s *Store) holdAutomatically(ctx context.Context, reason string, keep func(
 	return nil
 }
 
-// EndHold lets new payouts be sent again, without comparison with the service's list. First import all files since the
-// backup again, and queue again all payouts that your program has queued since. Held payouts stay held until
-// [Store.Release]. generation is that of Release, and after another hold the error wraps [ErrChanged]. by is required.
+// EndHold ends the hold of new payouts, which are then sent without a comparison with the service's list. First import
+// again all files since the backup, and queue again all payouts that your program has queued since the backup. Held
+// payouts stay held until [Store.Release]. generation has the same meaning as for Release, and after another hold the
+// error wraps [ErrChanged]. by is required.
 func (s *Store) EndHold(ctx context.Context, by string, generation int64) error {
 	if by == "" {
 		return errNoAuthor
@@ -104,7 +105,7 @@ func (s *Store) EndHold(ctx context.Context, by string, generation int64) error 
 	return err
 }
 
-// anotherHold adds the generation to ErrChanged.
+// anotherHold adds the generation to an ErrChanged, and returns other errors unchanged.
 func anotherHold(err error, generation int64) error {
 	if errors.Is(err, ErrChanged) {
 		return fmt.Errorf("%w: the hold of generation %d is not the last one", ErrChanged, generation)
@@ -112,13 +113,13 @@ func anotherHold(err error, generation int64) error {
 	return err
 }
 
-// Release lets the held payouts that f selects be sent, and returns their number. After an error it returns the number
+// Release makes the held payouts that f selects due, and returns their number. After an error it returns the number
 // released so far, and the next Release continues. generation is [Status].Generation from before the comparison with
-// the service's list, because the payouts must be compared again after another hold. The error then wraps [ErrChanged],
-// and the remaining payouts stay held. by is required; f.After and f.Limit must not be set.
+// the service's list. After another hold the payouts must be compared again, so the error wraps [ErrChanged], and the
+// remaining payouts stay held. by is required; f.After and f.Limit must not be set.
 //
-// A released payout is StateUnknown after a rejection, and needs review, because a call before the hold may have paid
-// it. The rejection may be that of a duplicate.
+// If the service rejects a released payout, the payout becomes StateUnknown and needs review. A call before the hold
+// may have paid it, and the service may have rejected a duplicate.
 func (s *Store) Release(ctx context.Context, by string, generation int64, f Filter) (int, error) {
 	if by == "" || f.After != "" || f.Limit != 0 {
 		return 0, fmt.Errorf("%w: by is required, and Filter.After and Limit must not be set", ErrInvalid)
@@ -147,14 +148,14 @@ func (s *Store) Release(ctx context.Context, by string, generation int64, f Filt
 		}
 	}
 	if err == nil {
-		err = release() // also without a payout, to compare the generation
+		err = release() // even an empty page, to compare the generation
 	}
 	s.scans.reset()
 	s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", released)
 	return released, err
 }
 
-// releaseRows is the number of payouts per transaction of Release, within the time limit of a transaction.
+// releaseRows is the number of payouts per transaction of Release, because the time of a transaction is limited.
 const releaseRows = 5000
 
 // reportPause logs a pause or hold of this process and calls Hooks.Pause.
@@ -165,7 +166,7 @@ func (s *Store) reportPause(ctx context.Context, text, reason string) {
 	}
 }
 
-// Ready writes the database and reads it back. Use it in a readiness probe.
+// Ready writes a value to the database and reads it back. Use it in a readiness probe.
 func (s *Store) Ready(ctx context.Context) error { return s.ledger.Ready(ctx) }
 
 // Balance returns the service's response to GetBalance.

@@ -22,9 +22,9 @@ const (
 	DecidePaid DecisionKind = "paid"
 	// DecideUnpaid makes the row failed, because the service has not paid it and never will.
 	DecideUnpaid DecisionKind = "unpaid"
-	// DecideFound is for a row at the service, under Decision.OrderID. A notification will end it.
+	// DecideFound makes the row pending, because the service has it under Decision.OrderID. A notification then ends it.
 	DecideFound DecisionKind = "found"
-	// DecideResend is for a payout missing at the service. It is sent again, with the same user_data. An unknown payout
+	// DecideResend sends a payout again, with the same user_data, because the service does not have it. An unknown payout
 	// must wait for Config.Grace after its last call, because a late request may still arrive.
 	DecideResend DecisionKind = "again"
 	// DecidePoll polls the service now.
@@ -38,13 +38,14 @@ const (
 type Decision struct {
 	Kind     DecisionKind
 	UserData string
-	// OrderID is required for DecideFound, optional for DecidePaid and DecideUnpaid, and "" for the others.
+	// OrderID is required for DecideFound, optional for DecidePaid and DecideUnpaid, and must be "" for other decisions.
 	OrderID string
 	// By is the operator. It is required.
 	By string
 	// Version is the [Row].Version that the operator saw. Decide rejects another version. DecideMany ignores it.
 	Version int64
-	// State and ReviewReason belong to the row before the decision, and At is its time. Decide ignores all three.
+	// State and ReviewReason are those of the row before the decision, and At is the time of the decision. Decide ignores
+	// these fields.
 	State        State
 	ReviewReason string
 	At           time.Time
@@ -54,7 +55,7 @@ type Decision struct {
 func (k DecisionKind) Allowed(r Row) bool {
 	settled := r.State == StatePending || r.State.Final()
 	review := r.ReviewReason != ""
-	stuck := r.Kind == KindPayout && r.State == StateCreated && review // the service has rejected the caller for long
+	stuck := r.Kind == KindPayout && r.State == StateCreated && review // after many rejections of the caller
 	switch k {
 	case DecidePaid, DecideFound:
 		if k == DecideFound && settled {
@@ -64,8 +65,8 @@ func (k DecisionKind) Allowed(r Row) bool {
 	case DecideUnpaid:
 		return r.State == StateUnknown || r.State == StatePending || settled && review || stuck || r.Held
 	case DecideResend:
-		// The document specifies no look-up of a payout by user_data, so only an operator can find out. The service certainly
-		// has a payout with an order_id.
+		// The document specifies no look-up of a payout by user_data, so only an operator can find out whether the service
+		// has the payout. The service certainly has a payout with an order_id.
 		return r.Kind == KindPayout && r.OrderID == "" && (r.State == StateUnknown || r.State == StateRejected || stuck)
 	case DecidePoll:
 		return r.State == StateUnknown && (r.Kind == KindPayment || r.OrderID != "")
@@ -76,7 +77,7 @@ func (k DecisionKind) Allowed(r Row) bool {
 	}
 }
 
-// takesOrderID reports whether an order_id may belong to the decision.
+// takesOrderID reports whether Decision.OrderID may be set.
 func (k DecisionKind) takesOrderID() bool {
 	return k == DecideFound || k == DecidePaid || k == DecideUnpaid
 }
@@ -146,13 +147,13 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	case DecideFound:
 		r.State = row.Pending
 	case DecideResend:
-		// A notification shows that the service has the payout, even before it is applied.
+		// Even an unapplied notification shows that the service has the payout.
 		unnotified, err := tx.Unnotified(ctx, r)
 		if err != nil {
 			return err
 		}
 		if !unnotified {
-			return fmt.Errorf("%w: a notification of it waits to be applied", ErrUndecidable)
+			return fmt.Errorf("%w: a notification about the payout is not applied yet", ErrUndecidable)
 		}
 		r.State, r.ErrorCode, r.MayHaveStarted, r.Due = row.Created, "", true, 0
 		if err := tx.CurrentGeneration(ctx, r); err != nil {
@@ -164,9 +165,9 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	return nil
 }
 
-// DecideMany applies d to the rows selected by f, with one transaction per row, and returns their number and the sum
-// of their amounts. It leaves out rows with an unfit state or a change meanwhile. preview only counts. d.OrderID
-// must not be set.
+// DecideMany applies d to the rows selected by f, with one transaction per row, and returns their number and the sum of
+// their amounts. It skips rows with an unfit state and rows that another process changes. With preview, it only counts
+// the rows. d.OrderID must not be set.
 func (s *Store) DecideMany(
 	ctx context.Context, f Filter, d Decision, preview bool,
 ) (n int, sum paymentsvc.Amount, err error) {

@@ -1,6 +1,6 @@
-// Package durable makes payments and payouts survive crashes. Each is a row in your database, committed before the call
-// of the service, so a process may be killed at any line without a second payout. It needs database/sql and PostgreSQL
-// or SQLite, with a driver of your choice.
+// Package durable makes payments and payouts survive crashes. It commits a row for each payment or payout before it
+// calls the service, so a kill at any line does not cause a second payout. It needs database/sql and PostgreSQL or
+// SQLite, with a driver of your choice.
 //
 //	if err := durable.Migrate(ctx, db); err != nil { ... }
 //	store, err := durable.Open(ctx, db, durable.Config{
@@ -17,9 +17,9 @@
 //	go store.Run(ctx)
 //
 //	row, err := store.Pay(ctx, durable.NewPayment{Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: amount})
-//	// StatePending: a page with a link to row.RedirectURL, because the payer may have paid already. StateSucceeded:
-//	// thanks. StateFailed and StateRejected: try again with a new Key. Any other state, and any row with ReviewReason:
-//	// "we are finding out". A basket is never "".
+//	// basket must not be "". For StatePending, show a page with a link to row.RedirectURL, because the payer may have
+//	// paid already. For StateSucceeded, thank the payer. For StateFailed and StateRejected, offer a new attempt with a
+//	// new Key. For any other state, and any row with a ReviewReason, show "we are finding out".
 //
 //	queued, err := store.QueuePayouts(ctx, tx, durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: to})
 //
@@ -29,18 +29,18 @@
 // # How it works
 //
 // A worker claims at most one row per free call slot, commits the claim, calls the service once, and records the
-// outcome. Completed calls and new claims share one commit. While a commit is in progress, further ones wait together
-// for the next. After the death of its process, a row becomes unknown at the end of its lease. It is sent again only
-// after the service, a notification or an operator has confirmed that it was not started. A notification is stored once
-// by its Key, and applied once.
+// outcome. Completed calls and new claims share one commit. While a commit is in progress, later completions and claims
+// wait for the next commit. If a process dies, its claimed rows become unknown at the end of their leases. A row is
+// sent again only after the service, a notification or an operator has confirmed that it was not started. A
+// notification is stored once per Key, and applied once.
 //
-// A lease ends by two clocks: the database's clock, and the monotonic clock of a process that has watched the claim for
-// a whole lease. A wrong clock therefore starts no row twice.
+// A lease ends when both the database's clock and the monotonic clock of a process that has watched the claim have
+// measured a whole lease. So a wrong clock does not start a row twice.
 //
 // # Where to look
 //
 //   - internal/ledger/round_postgres.sql claims in "claimed" and records in "recorded". On SQLite, claim.sql and
-//     record_sqlite.sql beside it do the same.
+//     record_sqlite.sql in the same directory do the same.
 //   - Store.endLeases in sweep.go ends a lease.
 //   - internal/row has the state machine, internal/schedule decides when to claim, and internal/recognize notices a
 //     restored or replaced database.

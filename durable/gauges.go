@@ -13,15 +13,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Gauge is a figure of [Store.Gauges]. It contains no data of a single row.
+// Gauge is a number of [Store.Gauges]. It does not contain data of a single row.
 type Gauge struct {
-	// Name is a name of OpenTelemetry, such as durable.rows.age. Prometheus has durable_rows_age_seconds.
+	// Name follows OpenTelemetry, such as durable.rows.age. The name in Prometheus is durable_rows_age_seconds.
 	Name string
 	// Unit is "s" for an age, otherwise "".
 	Unit string
 	// Description is one sentence.
 	Description string
-	// Kind and State are the labels, "" without.
+	// Kind and State are labels. "" means that the gauge does not have the label.
 	Kind  Kind
 	State State
 	Value float64

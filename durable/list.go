@@ -15,7 +15,7 @@ import (
 
 // Filter selects rows. The zero value selects all rows, the newest first.
 type Filter struct {
-	// Kind, State, Batch and ErrorCode are "" for all.
+	// Kind, State, Batch and ErrorCode select rows with the same value. "" selects all rows.
 	Kind      Kind
 	State     State
 	Batch     string
@@ -30,7 +30,7 @@ type Filter struct {
 	UserData []string
 	// OldestFirst reverses the order of the rows.
 	OldestFirst bool
-	// After continues a list after the row with this [Row.Cursor]; "" starts at the beginning.
+	// After continues a list after the row with this [Row.Cursor]. "" is the beginning. An invalid cursor selects no row.
 	After string
 	// Limit is the maximum number of rows; 0 means no maximum.
 	Limit int
@@ -39,13 +39,13 @@ type Filter struct {
 // Count is a number of rows.
 type Count struct {
 	Rows int64
-	// Age is the time since the creation of the oldest row, by the database's clock; 0 without a row.
+	// Age is the time since the creation of the oldest row, by the database's clock, or 0 without a row.
 	Age time.Duration
 }
 
 // Counts are numbers of rows, each up to [CountLimit]. The numbers of a batch have no limit.
 type Counts struct {
-	// States has the states with rows.
+	// States contains only states with rows.
 	States map[State]Count
 	// Review counts the rows that need review. Overdue counts the overdue rows, see [Row].Overdue.
 	Review, Overdue Count
@@ -73,7 +73,7 @@ func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return s.rows(ctx, s.ledger.Read, f)
 }
 
-// currentRows is Rows, but always reads from the database of [Open].
+// currentRows yields the rows that f selects, and always reads from the database of [Open].
 func (s *Store) currentRows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return s.rows(ctx, s.ledger.DB, f)
 }
@@ -129,7 +129,7 @@ func (s *Store) selected(f Filter) ledger.Filter {
 	}
 }
 
-// listed returns the exported form of a row at a time of the database.
+// listed returns the exported form of a row. now is the database's time, for Overdue.
 func (s *Store) listed(r *row.Row, now int64) Row {
 	public := publicRow(r)
 	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending && !r.Reviewed &&
@@ -148,7 +148,7 @@ func place(cursor string) (ledger.Place, bool) {
 }
 
 // Find yields the rows whose user_data, order_id or reference is text. The error wraps [ErrPruned] if only a pruned row
-// had it. Find reads from the database of [Open].
+// had this text. Find reads from the database of [Open].
 func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		text := ledger.Identifier(text)
@@ -262,13 +262,14 @@ func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error)
 }
 
 // Unmatched returns the last 50 final notifications without a row, 5 minutes to 30 days after their arrival, the newest
-// first. Another program started their payments, or a restored backup lost the rows. [Store.Sweep] logs each once.
+// first. Another program started the payments or payouts, or a restored backup lost the rows. [Store.Sweep] logs each
+// notification once.
 func (s *Store) Unmatched(ctx context.Context) ([]Notice, error) {
 	notices, err := s.ledger.Unmatched(ctx, lastNotices)
 	return publicNotices(notices), err
 }
 
-// lastNotices is the number of notifications in a list.
+// lastNotices is the maximum number of notifications in a list.
 const lastNotices = 50
 
 // Notices returns the last 50 notifications with the UserData or the OrderID of r, the newest first. If r.Kind is set,

@@ -15,22 +15,22 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
-// Notified stores a notification and applies it, once by its Key. It fits [paymentsvc.Webhook.Handler]. After nil, a
-// repetition has no effect, and the response to the service may be a success. After an error of OnChange, the
+// Notified stores a notification and applies it, once by its Key. It fits [paymentsvc.Webhook.Handler]. If it returns
+// nil, a repetition has no effect, and the response to the service may be a success. After an error of OnChange, the
 // notification is stored, and Run applies it later. After an error of the database the notification may be lost,
 // because the document does not specify whether the service repeats a notification (section 6).
 //
 // It changes no final state. A contradiction, another amount or another order_id sets [Row].ReviewReason. A
-// notification with an unknown order_id waits for its row. Events without a specification in the interface document are
-// only stored.
+// notification with an unknown order_id waits for its row. Events that the interface document does not specify are only
+// stored.
 func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error {
 	notice := ledger.Notice{
 		Key: n.Key(), Event: paymentsvc.EventType(ledger.Storable(string(n.Event))), OrderID: ledger.Identifier(n.OrderID),
 		UserData: ledger.Identifier(n.UserData), Status: n.Status, StatusCode: n.StatusCode, Amount: n.Amount,
 		StatusDescription: paymentsvc.StatusName(ledger.Storable(string(n.StatusDescription))),
 	}
-	// It is committed before it is applied. The record of an outcome looks for notifications after its own commit, so the
-	// later of both sees the other.
+	// The notification is committed before it is applied. The record of an outcome looks for notifications after its own
+	// commit, so at least one of the two steps finds the other.
 	err := s.ledger.StoreNotice(ctx, notice)
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error 
 	return nil
 }
 
-// applyEarlyNotifications applies the waiting notifications with order_ids.
+// applyEarlyNotifications applies the unmatched notifications with one of orderIDs.
 func (s *Store) applyEarlyNotifications(ctx context.Context, orderIDs []string) {
 	notices, err := s.ledger.WaitingFor(ctx, orderIDs...)
 	for _, n := range notices {
@@ -56,8 +56,8 @@ func (s *Store) applyEarlyNotifications(ctx context.Context, orderIDs []string) 
 	}
 }
 
-// Unreadable is a genuine notification with an unreadable body, so its row is not known. fmt, slog and encoding/json do
-// not show its Body.
+// Unreadable is a genuine notification with an unreadable body. Its row is therefore not known. fmt, slog and
+// encoding/json do not show its Body.
 type Unreadable struct {
 	// Key is the SHA-256 of the body in hexadecimal digits.
 	Key string
@@ -84,8 +84,8 @@ func (u Unreadable) LogValue() slog.Value { return slog.StringValue(u.String()) 
 func (u Unreadable) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
 
 // KeepUnreadable stores a genuine notification with an unreadable body for a review, once by its bytes. It fits
-// [paymentsvc.WebhookConfig].OnUnreadable. After nil, the notification is committed. At most 1,000 wait for a review;
-// then KeepUnreadable returns an error until [Store.ReviewUnreadable]. Other errors are the database's.
+// [paymentsvc.WebhookConfig].OnUnreadable. If it returns nil, the notification is committed. While 1,000 notifications
+// wait for a review, it returns an error, see [Store.ReviewUnreadable]. Other errors are the database's.
 func (s *Store) KeepUnreadable(ctx context.Context, e *paymentsvc.NotificationError) error {
 	sum := sha256.Sum256(e.Raw)
 	u := ledger.Unreadable{
@@ -109,8 +109,8 @@ func (s *Store) Unreadable(ctx context.Context) ([]Unreadable, error) {
 	return list, err
 }
 
-// ReviewUnreadable ends the wait of an unreadable notification. by is the operator and is required. It keeps the bytes
-// of the last 1,000 reviewed notifications. Errors wrap [ErrInvalid] or [ErrNotFound], or are the database's.
+// ReviewUnreadable marks an unreadable notification as reviewed. by is the operator and is required. The database keeps
+// the bytes of the last 1,000 reviewed notifications. Errors wrap [ErrInvalid] or [ErrNotFound], or are the database's.
 func (s *Store) ReviewUnreadable(ctx context.Context, key, by string) error {
 	if by == "" {
 		return errNoAuthor

@@ -22,12 +22,12 @@ type Store struct {
 	guard     *recognize.Guard
 	scheduler *schedule.Scheduler[job, callResult]
 	now       func() time.Time
-	draining  context.Context // ends at the end of Config.Drain, by abandon
+	draining  context.Context // canceled by abandon at the end of Config.Drain
 	abandon   context.CancelFunc
 
 	leases  leaseTimer
 	pending pendingPolls
-	breaker atomic.Int64 // calls of payouts in a row without a response
+	breaker atomic.Int64 // successive calls of payouts without a response
 	scans   noticeScans
 	warned  atomic.Pointer[ledger.Place] // the last notification that warnUnmatched has logged
 }
@@ -36,14 +36,15 @@ type Store struct {
 // are the database's. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and a
 // busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
 //
-// Open holds payouts, see [Store.HoldPayouts], if the database is another server or an older copy than before. The
-// [Witness] of the Config is the evidence for an older copy. Open returns an error if it cannot hold them. It logs a
-// warning if other users can read a SQLite file.
+// Open holds payouts, see [Store.HoldPayouts], if db is on another server than before, or is an older copy. The
+// [Witness] of the Config shows an older copy. Open returns an error if it cannot hold the payouts. It logs a warning
+// if other users can read a SQLite file.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	return open(ctx, db, c, "", time.Now)
 }
 
-// open is Open with a clock of the database, as an SQL expression or "" for its own, and a clock of the process.
+// open implements Open. clock is an SQL expression that replaces the database's clock, or "". now is the process's
+// clock.
 func open(ctx context.Context, db *sql.DB, c Config, clock string, now func() time.Time) (*Store, error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
@@ -135,18 +136,18 @@ func (s *Store) newScheduler(dialect Dialect) *schedule.Scheduler[job, callResul
 	})
 }
 
-// maxRecords is the number of connections for records beside the rounds.
+// maxRecords is the maximum number of transactions for records beside the rounds.
 const maxRecords = 4
 
-// checkProject rejects the rows of another service or project. Polls of this project would not find them, and then the
-// payments would be started again.
+// checkProject rejects the database of another project. Polls of this project would not find its payments, so they
+// would be started again.
 func (s *Store) checkProject(ctx context.Context) error {
 	project, err := s.ledger.Join(ctx, s.c.Project)
 	if err != nil {
 		return fmt.Errorf("durable: open: %w", err)
 	}
 	if project != s.c.Project {
-		return fmt.Errorf("%w: it belongs to project %q, and Config.Project is %q", ErrUnsafeDatabase, project, s.c.Project)
+		return fmt.Errorf("%w: it belongs to project %q, want Config.Project %q", ErrUnsafeDatabase, project, s.c.Project)
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ func dialectOf(ctx context.Context, db *sql.DB) (Dialect, error) {
 	return Dialect(dialect), err
 }
 
-// step marks a point at which tests kill the process.
+// step calls Hooks.Step, in which tests kill the process.
 func (s *Store) step(step Step) {
 	if s.c.Hooks.Step != nil {
 		s.c.Hooks.Step(step)

@@ -11,10 +11,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Pay stores a payment and starts it. It returns after the outcome is recorded, or at the end of ctx. The row is then
-// still StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of the
-// payment is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or are
-// the database's.
+// Pay stores a payment and starts it. It returns after the outcome is recorded. At the end of ctx, Pay returns a row
+// that is still StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of
+// the payment is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or
+// are the database's.
 //
 // A pause does not stop Pay, only the retries of payments. Pay uses no slot, so its caller must limit the number of
 // calls.
@@ -81,8 +81,8 @@ func (s *Store) insert(ctx context.Context, j job, key string) (added bool, err 
 	return added, nil
 }
 
-// startPayment calls the service, except after a notification of the payment. Then a restored backup has lost the row,
-// and the service has the payment already.
+// startPayment calls the service, unless a notification shows that the service already has the payment, because a
+// restored backup has lost its row.
 func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
 	if keyed {
 		known, err := s.applyNotices(ctx, j.UserData)
@@ -97,7 +97,7 @@ func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
 	s.scheduler.Record(ctx, s.completion(s.call(ctx, j), 0))
 }
 
-// applyNotices applies the notifications from before the row, and reports whether the state has changed.
+// applyNotices applies notifications that arrived before the row existed, and reports whether its state has changed.
 func (s *Store) applyNotices(ctx context.Context, userData string) (known bool, err error) {
 	notices, err := s.ledger.WaitingForRow(ctx, userData)
 	for _, n := range notices {

@@ -9,22 +9,22 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// minPruneAge keeps Prune away from rows that a transaction or process may still use.
+// minPruneAge protects rows that a transaction or process may still use.
 const minPruneAge = 24 * time.Hour
 
-// Prune deletes rows in a final state without a change or a notification for age, together with their notifications,
-// decisions and order_ids. It returns the number of rows. It keeps a row that needs review, and a row with an event for
-// OnChange. age must be at least 24 hours and [Config].Grace. Choose an age beyond all late refunds and questions.
+// Prune deletes final rows that had no change and no notification for age, together with their notifications, decisions
+// and order_ids. It returns the number of rows. It keeps a row that needs review, and a row for which OnChange must be
+// called again. age must be at least 24 hours and [Config].Grace. Choose an age beyond all late refunds and questions.
 // Errors wrap [ErrInvalid] or are those of ctx or the database.
 //
 // A batch reads 500 rows in one short transaction. After each batch, Prune waits as long as the batch took, so that
 // other work continues. After an error or a crash, call Prune again. Calls of several processes share the work.
 //
-// Of a row, Prune keeps hashes of its user_data, its values and its order_id, forever. So a reference or Key is never
-// paid again: [Store.QueuePayouts] reports a known payout, [Store.Pay] returns [ErrPruned], and both return
-// [ErrConflict] for other values. The hashes do not protect a destination against guesses, so protect the database as
-// before. A late notification is recognized by its user_data, or without one by its order_id. It is logged and kept for
-// age, and calls no OnChange. [Batch].Pruned counts the deleted payouts of a file.
+// For each deleted row, the database keeps hashes of the user_data, the values and the order_id forever. So a Reference
+// or Key is never paid again. [Store.QueuePayouts] reports a known payout, [Store.Pay] returns [ErrPruned], and both
+// return [ErrConflict] for other values. The hashes do not protect a destination against guesses, so protect the
+// database as before. A late notification is recognized by its user_data, or else by its order_id. It is logged and
+// kept for age, without a call of OnChange. [Batch].Pruned counts the deleted payouts of a file.
 func (s *Store) Prune(ctx context.Context, age time.Duration) (rows int64, err error) {
 	if least := max(minPruneAge, s.c.Grace); age < least {
 		return 0, fmt.Errorf("%w: Prune with an age of %v, want at least %v", ErrInvalid, age, least)
@@ -44,7 +44,7 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) (rows int64, err e
 	return rows, s.inBatches(ctx, func() (bool, error) { return s.ledger.PruneNotices(ctx, age.Milliseconds()) })
 }
 
-// inBatches calls f until it reports that no more work remains.
+// inBatches calls f until f reports that no work remains.
 func (s *Store) inBatches(ctx context.Context, f func() (more bool, err error)) error {
 	for {
 		begun := s.now()

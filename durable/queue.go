@@ -41,8 +41,8 @@ func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) 
 }
 
 // QueuePayouts stores payouts in your transaction, and [Store.Run] sends them after its commit. Results are in the
-// order of p. A known reference is no error, see [Queued]. The error wraps [ErrInvalid] if one of p is invalid, and
-// then no payout is stored. Otherwise the error is the database's.
+// order of p. A known reference is not an error, see [Queued]. If a payout is invalid, the error wraps [ErrInvalid],
+// and no payout is stored. Otherwise the error is the database's.
 //
 // Until tx ends, it blocks transactions that queue the same references, and on SQLite every other write, so commit
 // every thousand payouts or so. On SQLite, begin tx with a write, or let your driver begin transactions immediately.
@@ -70,7 +70,8 @@ func (s *Store) newPayout(p NewPayout) ledger.NewRow {
 	}
 }
 
-// queueRows inserts in the order of user_data, so that two transactions with the same rows never wait for each other.
+// queueRows inserts rows in the order of user_data, so that two transactions with the same rows never wait for each
+// other.
 func (s *Store) queueRows(ctx context.Context, tx *sql.Tx, rows []newRow) ([]Queued, error) {
 	queued := make([]Queued, len(rows))
 	slices.SortStableFunc(rows, func(a, b newRow) int { return strings.Compare(a.UserData, b.UserData) })
@@ -102,7 +103,7 @@ func (s *Store) queuePart(ctx context.Context, tx *sql.Tx, rows []newRow, queued
 	if err != nil {
 		return err
 	}
-	for _, r := range rows { // the first row with a reference was added, the others existed then
+	for _, r := range rows { // only the first row with a reference is new
 		q := Queued{UserData: r.UserData, Reference: r.Reference, New: added[r.UserData]}
 		if existing := known[r.UserData]; existing != nil && !q.New {
 			q.Batch = existing.Batch
@@ -116,7 +117,7 @@ func (s *Store) queuePart(ctx context.Context, tx *sql.Tx, rows []newRow, queued
 	return nil
 }
 
-// missing returns the user_data that are neither added nor known.
+// missing returns the elements of users that are neither in added nor in known.
 func missing(users []string, added map[string]bool, known map[string]*row.Row) (missing []string) {
 	for _, userData := range users {
 		if !added[userData] && known[userData] == nil {
@@ -131,10 +132,10 @@ type Batch struct {
 	// ID identifies the content, such as its SHA-256.
 	ID   string
 	Name string
-	// Line is the next line to read. Complete reports that the end was reached.
+	// Line is the next line to read. Complete reports that the whole file was read.
 	Line     int64
 	Complete bool
-	// ExpectedRows and ExpectedTotal are the sender's numbers. Without them, they are 0 and not set.
+	// ExpectedRows and ExpectedTotal are the sender's numbers, or 0 and an unset amount.
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
 	// Rejected is the number of invalid rows.
@@ -148,7 +149,7 @@ type Batch struct {
 // Rejected.
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
-		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and it and Name must be UTF-8 without NUL", ErrInvalid)
+		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and ID and Name must be UTF-8 without NUL", ErrInvalid)
 	}
 	stored, err := s.ledger.AddBatch(ctx, tx, ledger.Batch(b))
 	if err != nil {
@@ -170,7 +171,7 @@ func (s *Store) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, t
 	return nil
 }
 
-// Batches yields the batches, the newest first.
+// Batches yields all batches, the newest first.
 func (s *Store) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		batches, err := s.ledger.Batches(ctx)

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// maxPolls is the number of concurrent polls of a sweep, for more than a hundred per second at 200 ms each. After
-	// sweepTime a sweep begins no more polls, because a hanging service must not delay the rest.
+	// maxPolls is the maximum number of concurrent polls in a sweep, so polls of 200 ms reach 250 per second. After
+	// sweepTime a sweep begins no more polls, because a hanging service must not delay the other steps of the sweep.
 	maxPolls  = 50
 	sweepTime = 10 * time.Second
-	// pollsBeforeReview is the number of polls without a result that needs review. Polls continue, at last every
-	// maxPollWait.
+	// pollsBeforeReview is the number of polls without a result after which a row needs review. Polls continue, with waits
+	// of up to maxPollWait.
 	pollsBeforeReview = 8
 	maxPollWait       = 10 * time.Minute
 )
@@ -42,7 +42,7 @@ func (s *Store) reconcile(ctx context.Context) error {
 	slots, records := make(chan struct{}, maxPolls), make(chan struct{}, maxRecords)
 	for _, p := range append(polls, pending...) {
 		slots <- struct{}{}
-		if ctx.Err() != nil || s.now().Sub(begun) > sweepTime { // the others are due again later
+		if ctx.Err() != nil || s.now().Sub(begun) > sweepTime { // the remaining rows are due again later
 			break
 		}
 		wg.Go(func() {
@@ -58,10 +58,10 @@ func (s *Store) reconcile(ctx context.Context) error {
 	return err
 }
 
-// reconcileRow polls for one row. Without FinalState the response has no status, so a found row becomes pending, and
-// its notification ends it.
+// reconcileRow polls for one row. Without FinalState the response has no status, so a found row becomes pending and
+// waits for its notification.
 func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan struct{}) error {
-	// Before the poll, so that its result belongs to a time after Grace.
+	// Measure before the poll, because a result counts only if the poll begins after Grace.
 	seen := s.leases.since(row.Claim{UserData: p.UserData, Claims: p.Claims, ClaimedAt: p.ClaimedAt}, s.now())
 	endpoint := "status_payment"
 	if p.Kind == row.Payout {
@@ -79,7 +79,7 @@ func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan st
 	log := s.c.Log.With("user_data", p.UserData, "polls", p.Polls)
 	if err == nil {
 		if !isAbout(status, p) {
-			log.WarnContext(ctx, "durable: the status is not of this row")
+			log.WarnContext(ctx, "durable: the status response does not identify this row")
 			return nil
 		}
 		return s.recordStatus(ctx, p, status, s.finalStatus(ctx, p, status))
@@ -91,7 +91,7 @@ func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan st
 		return nil
 	}
 	late := p.CreatedAt < p.Now-s.c.GiveUp.Milliseconds()
-	return s.changeSwept(ctx, p.UserData, "durable: the service does not have it",
+	return s.changeSwept(ctx, p.UserData, "durable: the service does not have the payment",
 		func(r *row.Row) error { return r.Absent(p.Claims, late) })
 }
 
@@ -131,7 +131,7 @@ func isAbout(status *paymentsvc.StatusResponse, p ledger.Poll) bool {
 	}
 }
 
-// recordStatus records the order_id of an unknown row, and its final status unless final is "".
+// recordStatus records the order_id of an unknown row, and the final status if final is not "".
 func (s *Store) recordStatus(
 	ctx context.Context, p ledger.Poll, status *paymentsvc.StatusResponse, final paymentsvc.StatusName,
 ) error {
@@ -154,22 +154,22 @@ func (s *Store) recordStatus(
 		return nil
 	})
 	if err == nil {
-		s.c.Log.InfoContext(ctx, "durable: the service has it",
+		s.c.Log.InfoContext(ctx, "durable: the service has the row",
 			"user_data", p.UserData, "order_id", orderID, "status", string(final))
 	}
 	return err
 }
 
-// maxPendingPolls is the maximum number of polls of pending rows per second in this process. They are less urgent than
-// starts, and many rows may be pending for days.
+// maxPendingPolls is the maximum number of polls of pending rows per second in this process. These polls are less
+// urgent than starts, and many rows may be pending for days.
 const maxPendingPolls = 20
 
 // pendingPolls decides when this process polls for pending rows, and for which rows.
 type pendingPolls struct {
 	mu       sync.Mutex
-	next     time.Time // of the next pass, by the process's clock
-	failures int       // polls in a row without a response of the service
-	kind     row.Kind  // of the last pass
+	next     time.Time // time of the next pass, by the process's clock
+	failures int       // successive polls without a response about the row
+	kind     row.Kind  // kind of the last pass
 	after    map[row.Kind]ledger.Place
 }
 
@@ -247,7 +247,8 @@ func (s *Store) finalStatus(
 	return final
 }
 
-// readStatus calls FinalState. Its errors have no text of the function, because that may quote the response.
+// readStatus calls FinalState. Its errors do not include the text of an error of FinalState, which may quote the
+// response.
 func (s *Store) readStatus(p ledger.Poll, status *paymentsvc.StatusResponse) (final paymentsvc.StatusName, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -270,6 +271,6 @@ func (s *Store) readStatus(p ledger.Poll, status *paymentsvc.StatusResponse) (fi
 	case state == StatePending, state == "":
 		return "", nil
 	default:
-		return "", errors.New("it returned another state than succeeded, failed and pending")
+		return "", errors.New("it returned a state other than succeeded, failed and pending")
 	}
 }

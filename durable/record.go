@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// breakerThreshold is the number of successive calls of payouts without a response that begins a pause, in this
-// process. Otherwise an unavailable service would make all rows unknown, and each would need review.
+// breakerThreshold is the number of successive calls of payouts without a response, in this process, that begins a
+// pause. Without a pause, an unavailable service would make all rows unknown, and each row would need review.
 const breakerThreshold = 3
 
 // Record records the result of a call in a separate transaction, with all consequences. It makes one attempt.
@@ -42,7 +42,7 @@ func (b rounder) Record(ctx context.Context, c schedule.Completion[callResult]) 
 	return err
 }
 
-// record applies the result to its row, and the effects to the pause and to other rows, in one transaction.
+// record applies a result to its row, to the pause and to other rows, in one transaction.
 func (s *Store) record(ctx context.Context, r callResult) error {
 	paused := ""
 	change := func(ctx context.Context, tx *ledger.Tx, changed *row.Row) error {
@@ -84,7 +84,7 @@ func (s *Store) updatePause(
 	if r.job.Kind != row.Payout {
 		return "", nil
 	}
-	probe := "" // a pause without a probe has no token
+	probe := "" // token of the call if it is a probe
 	if r.job.probe {
 		probe = r.job.Token
 	}
@@ -105,7 +105,7 @@ func (s *Store) updatePause(
 		}
 		return "", err
 	case noEffect:
-		if probe != "" { // the call is no evidence about the service
+		if probe != "" { // the call is not evidence about the service
 			err = tx.ProbeAgain(ctx, probe)
 		}
 		return "", err

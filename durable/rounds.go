@@ -12,10 +12,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// rounder is the ledger of the scheduler.
+// rounder implements schedule.Ledger.
 type rounder struct{ s *Store }
 
-// Round records completions and claims rows in one commit. The claims are those of the recognized database only.
+// Round records completions and claims rows in one commit. It claims rows only in the recognized database.
 func (b rounder) Round(ctx context.Context, r schedule.Request[callResult]) (schedule.Result[job], error) {
 	s := b.s
 	s.step(StepClaim)
@@ -93,7 +93,7 @@ func (s *Store) finishRecorded(ctx context.Context, r schedule.Request[callResul
 	}
 }
 
-// jobs returns the jobs of committed claims, after the witness has their mark. After an error no call may begin.
+// jobs returns the jobs of committed claims after the witness has stored the mark. After an error no call may begin.
 func (s *Store) jobs(ctx context.Context, got ledger.Round, server string, begun time.Time, probe bool) ([]job, error) {
 	claims := got.Claims
 	if len(claims) == 0 {
@@ -113,7 +113,7 @@ func (s *Store) jobs(ctx context.Context, got ledger.Round, server string, begun
 	return jobs, nil
 }
 
-// checkFailover recognizes the database after a restart, or holds its payouts.
+// checkFailover recognizes the database after a restart of its server, or holds the payouts.
 func (s *Store) checkFailover(ctx context.Context, status ledger.Status) error {
 	check := s.guard.Recognize
 	if status == ledger.Lost {

@@ -9,9 +9,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// Run sends due rows, polls for unknown rows and sweeps, until the end of ctx. It then returns nil after the outcomes
-// of all calls are recorded, within Timeout and some seconds, or [ErrDrain] at the end of [Config].Drain. It waits
-// while the database is unavailable. It may be called once; the next call returns [ErrBusy].
+// Run sends due rows and repeats [Store.Sweep], until the end of ctx. It then returns nil after the outcomes of all
+// calls are recorded, within Timeout and some seconds, or [ErrDrain] at the end of [Config].Drain. It waits while the
+// database is unavailable. It may be called once; the next call returns [ErrBusy].
 func (s *Store) Run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.run(ctx) }()
@@ -20,7 +20,7 @@ func (s *Store) Run(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	var limit <-chan time.Time // nil never receives
+	var limit <-chan time.Time // a nil channel blocks forever
 	if s.c.Drain > 0 {
 		limit = time.After(s.c.Drain)
 	}
@@ -38,7 +38,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// lastRecords is the time for the resets and the records of abandoned calls.
+// lastRecords is the time for canceled calls to end and to be recorded.
 const lastRecords = time.Second
 
 func (s *Store) run(ctx context.Context) error {
@@ -72,10 +72,10 @@ func (s *Store) sweepUntil(ctx context.Context) {
 // lockedWait is the wait for due rows that another transaction has locked.
 const lockedWait = 100 * time.Millisecond
 
-// RunBatch sends due rows within l, and returns the number of calls after their outcomes are recorded. Jobs and cron
-// use it. They also need one process that repeats [Store.Sweep] for longer than Lease and Grace, or calls [Store.Run].
-// RunBatch returns nil if no due row remains, or at the bounds of l or ctx. It waits for due rows that another
-// transaction has locked. Other errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the database's.
+// RunBatch sends due rows within l, and returns the number of calls after their outcomes are recorded. Use it in jobs
+// and cron, together with one process that repeats [Store.Sweep] for longer than Lease and Grace, or calls [Store.Run].
+// RunBatch returns nil if no due row remains, or at a limit of l, or at the end of ctx. It waits for due rows that
+// another transaction has locked. Other errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the database's.
 func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err error) {
 	if l.Duration > 0 {
 		var cancel context.CancelFunc

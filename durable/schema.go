@@ -9,10 +9,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
-// Schema returns the statements that [Migrate] runs on an empty database, for migrations of your own.
+// Schema returns the statements that [Migrate] runs on an empty database, for your own migrations.
 func Schema(d Dialect) []string { return ledger.Schema(ledger.Dialect(d)) }
 
-// migrationLock is the key of the advisory lock that Migrate takes on PostgreSQL.
+// migrationLock is the key of the advisory lock of Migrate on PostgreSQL.
 const migrationLock int64 = 0x64757261626c65
 
 // Migrate creates the tables under a lock, so processes that start together may all call it.
@@ -38,21 +38,21 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	defer func() { _ = tx.Rollback() }()
 	lock := fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, migrationLock)
 	if d == SQLite {
-		// The first statement writes, so the transaction has SQLite's one lock from its start.
+		// A first statement that writes gives the transaction SQLite's only lock from its start.
 		lock = `CREATE TABLE IF NOT EXISTS durable_lock (one BIGINT)`
 	}
 	if _, err := tx.ExecContext(ctx, lock); err != nil {
 		return err
 	}
-	var there int64
+	var tables int64
 	find := `SELECT COUNT(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('durable_version')`
 	if d == SQLite {
 		find = `SELECT COUNT(*) FROM sqlite_master WHERE name = 'durable_version'`
 	}
-	if err := tx.QueryRowContext(ctx, find).Scan(&there); err != nil {
+	if err := tx.QueryRowContext(ctx, find).Scan(&tables); err != nil {
 		return err
 	}
-	if there > 0 {
+	if tables > 0 {
 		return checkVersion(ctx, tx)
 	}
 	for _, statement := range Schema(d) {

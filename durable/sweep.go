@@ -13,13 +13,13 @@ import (
 const (
 	// sweepRows limits each step of a sweep, except the ends of leases.
 	sweepRows = 300
-	// lateEvery is the interval of scans for unapplied notifications of the last day with a known row, and allEvery the
-	// interval for older notifications. The monotonic clock measures both intervals.
+	// lateEvery is the interval of scans for unapplied notifications of the last day, and allEvery the interval of scans
+	// for all unapplied notifications. The monotonic clock measures both intervals.
 	lateEvery = 30 * time.Second
 	allEvery  = 10 * time.Minute
 )
 
-// leaseTimer measures how long this process has seen a claim, by its own monotonic clock.
+// leaseTimer measures the time that this process has watched each claim, by the monotonic clock.
 type leaseTimer struct {
 	mu   sync.Mutex
 	seen map[row.Claim]*observation
@@ -27,9 +27,9 @@ type leaseTimer struct {
 
 type observation struct{ first, last time.Time }
 
-// since returns how long the claim has been seen.
+// since returns the time since the first call with the same claim.
 func (t *leaseTimer) since(claim row.Claim, now time.Time) time.Duration {
-	claim.Token = "" // a row has none after the end of its claim
+	claim.Token = "" // a row has no token after the end of its claim
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.seen == nil {
@@ -44,7 +44,7 @@ func (t *leaseTimer) since(claim row.Claim, now time.Time) time.Duration {
 	return now.Sub(one.first)
 }
 
-// forget removes the claims last seen before a time.
+// forget removes the claims last passed to since before a time.
 func (t *leaseTimer) forget(before time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,10 +55,10 @@ func (t *leaseTimer) forget(before time.Time) {
 	}
 }
 
-// Sweep makes one pass of the work between the rounds of Run. It ends leases, gives up old payments, polls the service
-// for unknown rows, with FinalState also for pending rows, applies waiting notifications, and calls OnChange again
-// after a failure. A lease ends only after this Store has watched the claim for a whole lease. A payment that the
-// service does not have is settled only after this Store has watched its claim for Grace. So the process must live that
+// Sweep does the work of Run beside the rounds, once. It ends leases, gives up old payments, polls the service for
+// unknown rows, with FinalState also for pending rows, applies unmatched notifications, and calls OnChange again after
+// a failure. A lease ends only after this Store has watched the claim for a whole lease. If the service does not have a
+// payment, the row changes only after this Store has watched its claim for Grace. So the same Store must sweep for that
 // long.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.leases.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, maxPollWait)))
@@ -70,8 +70,8 @@ func (s *Store) Sweep(ctx context.Context) error {
 	return errors.Join(err, s.giveUp(ctx), s.ledger.RetryOnChange(ctx, sweepRows), s.reconcile(ctx))
 }
 
-// endLeases makes rows with ended leases unknown, because their process died or the database was unavailable.
-// The database's clock may have jumped, so this process must also have watched the claim for a lease.
+// endLeases makes rows with ended leases unknown, because a process died or the database was unavailable. The
+// database's clock may have jumped, so this process must also have watched the claim for a lease.
 func (s *Store) endLeases(ctx context.Context) error {
 	leases, err := s.ledger.Leases(ctx)
 	for _, l := range leases {
@@ -93,7 +93,7 @@ func (s *Store) giveUp(ctx context.Context) error {
 	return err
 }
 
-// changeSwept changes a row unless another process has changed it.
+// changeSwept changes a row and logs text, unless another process has changed the row.
 func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*row.Row) error) error {
 	err := s.ledger.Change(ctx, userData, "", func(_ context.Context, _ *ledger.Tx, r *row.Row) error { return f(r) })
 	if errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) {

@@ -21,7 +21,7 @@ const maxReference = 1000
 func (p NewPayment) check() error {
 	switch {
 	case !p.Type.Known():
-		return fmt.Errorf("%w: NewPayment.Type %q", ErrInvalid, p.Type)
+		return fmt.Errorf("%w: NewPayment.Type %q is unknown", ErrInvalid, p.Type)
 	case p.Amount.Sign() <= 0:
 		return fmt.Errorf("%w: NewPayment.Amount must be positive", ErrInvalid)
 	case !plain(p.Key) || ambiguous(p.Key):
@@ -52,8 +52,8 @@ func plain(text string) bool {
 	return len(text) <= maxReference && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// ambiguous reports whether a text has another spelling with the same look, because both would be paid. Such a text is
-// not in Unicode's form NFC, or contains an invisible character, such as a mark or a filler.
+// ambiguous reports whether another spelling of a text looks the same, because both would be paid. Such a text is not
+// in Unicode's form NFC, or contains an invisible character, such as a mark or a filler.
 func ambiguous(text string) bool {
 	const brailleBlank = '\u2800'
 	return !norm.NFC.IsNormalString(text) || strings.ContainsFunc(text, func(r rune) bool {
@@ -62,7 +62,7 @@ func ambiguous(text string) bool {
 	})
 }
 
-// derived returns the user_data of a row with a reference. It is the same after a restored backup has lost the row.
+// derived returns the user_data for a reference. It does not change if a restored backup has lost the row.
 func derived(project string, k Kind, reference string) string {
 	sum := sha256.Sum256([]byte("paymentsvc/durable\x00" + project + "\x00" + string(k) + "\x00" + reference))
 	id := sum[:16]

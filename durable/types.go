@@ -28,21 +28,21 @@ type State string
 
 // The states.
 const (
-	// StateCreated is stored, and will be started when it is due.
+	// StateCreated means that the row is stored, and will be started when it is due.
 	StateCreated State = "created"
-	// StateStarting is claimed. A process is about to call the service, is calling it, or has died.
+	// StateStarting means that a process has claimed the row. It is about to call the service, is calling it, or has died.
 	StateStarting State = "starting"
-	// StateUnknown may have been started. It is started again only after the service or an operator has confirmed that it
-	// was not started.
+	// StateUnknown means that the row may have been started. It is started again only after the service or an operator has
+	// confirmed that it was not started.
 	StateUnknown State = "unknown"
-	// StatePending is at the service, under an order_id. A notification ends it, or a poll with [Config].FinalState.
+	// StatePending means that the service has the row under an order_id. A notification, or a poll with
+	// [Config].FinalState, ends this state.
 	StatePending State = "pending"
-	// StateSucceeded and StateFailed are final, by a notification, by a poll with [Config].FinalState, or by an
-	// operator.
+	// StateSucceeded and StateFailed are final. A notification, a poll with [Config].FinalState, or an operator sets them.
 	StateSucceeded State = "succeeded"
 	StateFailed    State = "failed"
-	// StateRejected is final: the service rejected the row, the request was invalid, or the payer left before the
-	// service had the payment. An operator may send a rejected payout again.
+	// StateRejected is final. The service rejected the row, the request was invalid, or the payer left before the service
+	// had the payment. An operator may send a rejected payout again.
 	StateRejected State = "rejected"
 )
 
@@ -51,7 +51,7 @@ func States() []State {
 	return []State{StateCreated, StateStarting, StateUnknown, StatePending, StateSucceeded, StateFailed, StateRejected}
 }
 
-// Final reports whether notifications do not change s.
+// Final reports whether s is final. Notifications do not change a final state.
 func (s State) Final() bool { return s == StateSucceeded || s == StateFailed || s == StateRejected }
 
 // NewPayment is a payment to start.
@@ -65,17 +65,17 @@ type NewPayment struct {
 	Amount paymentsvc.Amount
 }
 
-// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination. In an unexported field fmt
-// cannot call a method, so keep a func there that returns the NewPayout.
+// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination. fmt cannot call methods of a
+// value in an unexported field, so use a field with a func that returns the NewPayout.
 type NewPayout struct {
-	// Reference is your unique name for the payout. It is required. Payouts with the same Reference are paid once. It and
-	// Destination must be in Unicode's form NFC, without invisible characters and combining marks.
+	// Reference is your unique name for the payout. It is required. Payouts with the same Reference are paid once.
+	// Reference and Destination must be in Unicode's form NFC, without invisible characters and combining marks.
 	Reference string
 	// Amount is required and must be positive.
 	Amount paymentsvc.Amount
 	// Destination is required. It is stored in full, and never printed.
 	Destination string
-	// Batch identifies the payout's file, and Line its line there. Both are optional.
+	// Batch identifies the payout's file, and Line is the line in the file. Both are optional.
 	Batch string
 	Line  int64
 }
@@ -99,8 +99,8 @@ type Queued struct {
 	// UserData identifies the new, existing or pruned row.
 	UserData  string
 	Reference string
-	// New reports whether the row was added. With false and a nil Err, an equal row exists unchanged, or existed before
-	// [Store.Prune].
+	// New reports whether the row was added. If New is false and Err is nil, an equal row exists, or [Store.Prune] has
+	// deleted it.
 	New bool
 	// Batch is the Batch of an existing payout, and "" for a new or pruned one.
 	Batch string
@@ -114,16 +114,16 @@ type Row struct {
 	UserData string
 	// Reference is NewPayout.Reference or NewPayment.Key.
 	Reference string
-	Type      paymentsvc.PaymentType // of a payment
+	Type      paymentsvc.PaymentType // payments only
 	Amount    paymentsvc.Amount
 	State     State
-	// OrderID is the service's id, "" until it is known.
+	// OrderID is the service's id, or "" if it is not known.
 	OrderID string
-	// RedirectURL is the page for the payer, "" until it is known. The response of StatusPayment does not contain it
+	// RedirectURL is the page for the payer, or "" if it is not known. The response of StatusPayment does not contain it
 	// (section 4.2), so a payment with a lost response has no RedirectURL.
 	RedirectURL string
-	// DestinationEnd is the last four characters of a payout's destination, "" for a destination with fewer than eight. It
-	// is for pages. fmt, slog and encoding/json do not show it.
+	// DestinationEnd is the last four characters of a payout's destination, or "" if the destination has fewer than eight.
+	// It is for pages. fmt, slog and encoding/json do not show it.
 	DestinationEnd string `json:"-"`
 	Batch          string
 	Line           int64
@@ -133,18 +133,18 @@ type Row struct {
 	MayHaveStarted bool
 	// Held reports that the payout waits for [Store.Release].
 	Held bool
-	// ErrorCode is the last error code: the service's, or else the HTTP status, "invalid request" or "not reached". It
-	// is "" without an error.
+	// ErrorCode is the service's last error code, or else the HTTP status, "invalid request" or "not reached". It is ""
+	// without an error.
 	ErrorCode string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
 	// Overdue reports that [Store.Rows] or [Store.Find] found the row pending at an age of at least
 	// [Config].PendingReview, without a review by an operator within this time.
 	Overdue bool
-	// Version changes with each change of the row, see [Decision].
+	// Version changes with each change of the row except polls, see [Decision].
 	Version int64
-	// DueAt is the time of the next call of a created row, of the next poll of an unknown row or, with
-	// [Config].FinalState, a pending row, and the end of a starting row's lease. All times are the database's.
+	// DueAt is the time of a created row's next call, of an unknown row's next poll (with [Config].FinalState also of a
+	// pending row's), or of the end of a starting row's lease. All times are by the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt time.Time
 }
 
@@ -170,20 +170,20 @@ func (r Row) LogValue() slog.Value {
 // Event is the argument of [Config].OnChange.
 //
 // OnChange runs in the transaction that changes the row, after a savepoint. Its writes with tx and the change commit
-// together or not at all, once per change. On SQLite it must use only tx, because there is one connection.
+// together or not at all, once per change. On SQLite it must use only tx, because the database has one connection.
 //
 // After an error of OnChange for a notification, the row does not change, and [Store.Notified] returns the error. The
 // notification stays stored, and Run applies it later, because the document does not specify whether the service
 // repeats a notification. After an error for a call or a decision, durable keeps the outcome and rolls back to the
-// savepoint. Run then calls OnChange later in a new transaction, with the current row. Row.State may differ from To
-// then, because an operator may have sent a rejected payout again meanwhile. So compare both before a new payment or
+// savepoint. Run then calls OnChange later in a new transaction, with the current row. Row.State may then differ from
+// To, because an operator may have sent a rejected payout again. So compare Row.State and To before a new payment or
 // refund. A panic and a failed statement of PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
-	// From and To are the states, both "" for a refund, so that code for a state does not run again.
+	// From and To are the old and the new state. Both are "" for a refund, so that code for a state does not run again.
 	From, To State
-	// Refund is a refund of a payment, nil for a change of state. It may arrive before the payment's success, with any
+	// Refund is a refund of a payment, or nil for a change of state. It may arrive before the payment's success, with any
 	// StatusDescription.
 	Refund *Notice
 }
@@ -200,11 +200,11 @@ type Notice struct {
 	ReceivedAt time.Time
 }
 
-// BatchLimit bounds [Store.RunBatch]. The zero value has no bound.
+// BatchLimit limits [Store.RunBatch]. The zero value has no limit.
 type BatchLimit struct {
 	// Rows is the maximum number of calls, or 0 for no maximum.
 	Rows int
-	// Duration limits the time of claims; 0 disables the limit.
+	// Duration limits the time in which rows are claimed. 0 means no limit.
 	Duration time.Duration
 }
 
@@ -217,14 +217,14 @@ type Status struct {
 	PausedAt time.Time
 	// Reason and By are the reason and the author of the pause. The author of an automatic pause is "durable".
 	Reason, By string
-	// Hold reports that new payouts are held, too.
+	// Hold reports that new payouts are also held.
 	Hold               bool
 	HoldReason, HoldBy string
 	Generation         int64
 	// RejectionCode and Rejections are the current run of equal rejections of payouts.
 	RejectionCode string
 	Rejections    int64
-	// Starting is the number of claimed rows, with calls possibly in flight.
+	// Starting is the number of claimed rows. Their calls may be in flight.
 	Starting int64
 	// Witnessed reports that [Config].Witness is set. Without it, a volume restored to an earlier moment pays again.
 	Witnessed bool
@@ -244,7 +244,7 @@ func publicRow(r *row.Row) Row {
 	}
 }
 
-// end returns the last characters of a destination, for pages.
+// end returns the last four characters of a destination, or "" for a short destination.
 func end(destination string) string {
 	const shown = 4
 	if utf8.RuneCountInString(destination) < 2*shown {

@@ -110,7 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, slot := s.replacement(e, BeforeCommit)
 	carriedOut := false
 	if slot == "" {
-		a, carriedOut = s.answer(r, endpoint, n, body)
+		a, carriedOut = s.answer(r, endpoint, n, body, e)
 	}
 	if !carriedOut { // faults after the commitment have no effect
 		e.pendingFaults = slices.DeleteFunc(e.pendingFaults, func(f pendingFault) bool {
@@ -118,6 +118,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // a closed server's books may have been read already
+		s.abandon(w, false)
+		return
+	}
+	if carriedOut && e.unseen != nil && kindOf(endpoint) != "" {
+		s.markApplied(&e.pendingFaults, "late-commit")
 		s.abandon(w, false)
 		return
 	}
@@ -171,10 +176,12 @@ type Verdict struct {
 
 // answer returns the service's own response to the nth request at an endpoint. It also reports whether the server
 // processed the request. A status call for an unknown order counts as processed.
-func (s *Server) answer(r *http.Request, endpoint string, n int, body []byte) (a answer, carriedOut bool) {
+func (s *Server) answer(
+	r *http.Request, endpoint string, n int, body []byte, e *effects,
+) (a answer, carriedOut bool) {
 	call, why := s.check(r, endpoint, body)
 	if why == nil {
-		a, why = s.perform(call)
+		a, why = s.perform(call, e)
 	}
 	verdict := Verdict{Signed: call != nil}
 	if why != nil {
@@ -243,9 +250,9 @@ func (s *Server) replacement(e *effects, when When) (a answer, slot string) {
 }
 
 // perform executes a valid request.
-func (s *Server) perform(c *call) (answer, *rejection) {
-	if kind := c.kind(); kind != "" {
-		return s.start(c, kind)
+func (s *Server) perform(c *call, e *effects) (answer, *rejection) {
+	if kind := kindOf(c.endpoint); kind != "" {
+		return s.start(c, kind, e)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +283,7 @@ func (s *Server) perform(c *call) (answer, *rejection) {
 }
 
 // start commits an order.
-func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
+func (s *Server) start(c *call, kind Kind, e *effects) (answer, *rejection) {
 	draft := order{Order: Order{
 		Kind:        kind,
 		ProjectID:   c.project,
@@ -290,8 +297,14 @@ func (s *Server) start(c *call, kind Kind) (answer, *rejection) {
 		Status:      paymentsvc.StatusPending,
 		Numbers:     s.cfg.Numbers[paymentsvc.StatusPending],
 	}}
+	if e.unseen != nil {
+		draft.unseen = *e.unseen
+	}
 	if kind == KindPayment {
 		draft.Type = paymentsvc.PaymentType(strings.TrimPrefix(c.endpoint, InitPayment+"/"))
+	}
+	if draft.Amount.Sign() <= 0 { // a negative payout would raise the balance
+		return answer{}, reject(ProblemAmount, "the amount is not more than 0")
 	}
 	// Check runs without the lock, because it may call the server.
 	if s.cfg.Check != nil {

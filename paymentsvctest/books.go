@@ -63,6 +63,7 @@ func (o Order) Format(f fmt.State, _ rune) {
 type order struct {
 	Order
 	restored bool // without a known destination
+	unseen   int  // the status calls that still do not find it, of LateCommit
 }
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
@@ -126,6 +127,7 @@ func (b *books) start(o order, repeated Repeated) (*order, *rejection) {
 		case !same:
 			return nil, reject(ProblemRepeated, "user_data was used before, for an order that differs")
 		}
+		first.unseen = 0 // the response has its order_id
 		return first, nil
 	}
 	o.Number = b.last + 1
@@ -155,6 +157,8 @@ func (b *books) seed(o Order) (*order, error) {
 		return nil, errors.New("no such kind of order")
 	case !o.Amount.IsSet():
 		return nil, errors.New("the order has no amount")
+	case o.Amount.Sign() <= 0:
+		return nil, errors.New("the amount is not more than 0")
 	}
 	entry := order{Order: o, restored: o.Destination == ""}
 	moved, err := account.move(nil, &entry)
@@ -181,9 +185,19 @@ func (b *books) enter(o order) *order {
 	return entry
 }
 
-// find returns the order of a status request. If the request has both identifiers, both must match.
+// find returns the order of a status request. If the request has both identifiers, both must match. An order of
+// LateCommit does not match its first requests.
 func (b *books) find(project int64, payout bool, orderID, userData string) *order {
-	fits := func(o *order) bool { return o.ProjectID == project && o.payout() == payout }
+	fits := func(o *order) bool {
+		if o.ProjectID != project || o.payout() != payout || userData != "" && o.UserData != userData {
+			return false
+		}
+		if o.unseen > 0 {
+			o.unseen--
+			return false
+		}
+		return true
+	}
 	if orderID == "" {
 		for _, o := range slices.Backward(b.started[userData]) {
 			if fits(o) {
@@ -193,7 +207,7 @@ func (b *books) find(project int64, payout bool, orderID, userData string) *orde
 		return nil
 	}
 	o := b.byID[orderID]
-	if o == nil || !fits(o) || userData != "" && o.UserData != userData {
+	if o == nil || !fits(o) {
 		return nil
 	}
 	return o
@@ -266,6 +280,7 @@ func (b *books) change(o, after *order) error {
 	}
 	*b.accounts[o.ProjectID] = moved
 	*o = *after
+	o.unseen = 0
 	return nil
 }
 

@@ -30,16 +30,16 @@ type call struct {
 	fields   object
 }
 
-// kind returns the kind of a starting call, or "".
-func (c *call) kind() Kind {
+// kindOf returns the kind of the orders that an endpoint starts, or "".
+func kindOf(endpoint string) Kind {
 	switch {
-	case covers(InitPayment, c.endpoint):
+	case covers(InitPayment, endpoint):
 		return KindPayment
-	case c.endpoint == InitPayout:
+	case endpoint == InitPayout:
 		return KindPayout
-	case c.endpoint == InitForm:
+	case endpoint == InitForm:
 		return KindForm
-	case c.endpoint == InitInvoice:
+	case endpoint == InitInvoice:
 		return KindInvoice
 	}
 	return ""

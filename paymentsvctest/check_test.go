@@ -113,6 +113,14 @@ func TestFakeRejectsRequestsThatTheDocumentForbids(t *testing.T) {
 			{"a request of project 43", initPayment, replace("42", "43"), nil, ""},
 			{"a request of partner 8", initPayment, replace("7", "8"), nil, ""},
 		}},
+		{paymentsvctest.ProblemAmount, 422, []row{
+			{"a payment of 0", initPayment, replace("10.50", "0"), nil, "the amount is not more than 0"},
+			{"a negative payment", initPayment, replace("10.50", "-0.01"), nil, "the amount is not more than 0"},
+			{"a form of -0.0", "/init_form", replace("10.50", "-0.0"), nil, "the amount is not more than 0"},
+			{"an invoice of 0e5", "/init_invoice", replace("10.50", "0e5"), nil, "the amount is not more than 0"},
+			{"a negative payout", "/init_payout", strings.Replace(payoutBody, "10.50", "-10.50", 1), nil,
+				"the amount is not more than 0"},
+		}},
 		{paymentsvctest.ProblemBody, 400, []row{
 			{"no body", initPayment, "", nil, "the body is not a JSON object"},
 			{"an array", initPayment, "[]", nil, "the body is not a JSON object"},

@@ -22,7 +22,8 @@ import (
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
 // ClientConfig returns the configuration of a client for one project: the address, the ids, a signer, a decoder of
-// errors, and HTTPClient. The signer is nil for an unknown project.
+// errors, and HTTPClient. The signer is nil for an unknown project. It has the clock of Config.Now, so replace it to
+// test a wrong clock.
 func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 	c := paymentsvc.Config{
 		BaseURL:     s.URL,

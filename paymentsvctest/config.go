@@ -48,8 +48,8 @@ type Config struct {
 	// is RejectRepeated.
 	Repeated Repeated
 	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Check may call the server, for
-	// example [Server.Balance]. Without Check the server accepts any amount and destination, because the document
-	// specifies no limits, and the payout balance may become negative.
+	// example [Server.Balance]. Without Check the server accepts any amount above 0 and any destination, because the
+	// document specifies no limits, and the payout balance may become negative.
 	Check func(Order) error
 	// LastOrder is the number before the first order. Set it to continue the ids of another server.
 	LastOrder int
@@ -62,7 +62,9 @@ type Config struct {
 	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
 	// default, only [Server.SignatureFaults] returns it.
 	ExplainSignatures bool
-	// OnStart, if not nil, is called with each new order, after it is in the books and before the response.
+	// OnStart, if not nil, is called with each new order, after it is in the books and before the response. It may call the
+	// server: [Server.Settle] and then [Server.Deliver] send a notification before the response. Only [Server.Drain] hangs,
+	// because it waits for this request.
 	OnStart func(Order)
 	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the
 	// response. The server does not check requests that a fault ends or responds to before the commitment.
@@ -122,6 +124,7 @@ const (
 	ProblemBody        Problem = "body"               // not one JSON object with each name once: 400
 	ProblemField       Problem = "field"              // missing, foreign or of the wrong type: 400
 	ProblemIDs         Problem = "ids"                // another partner, or an unknown project: 403
+	ProblemAmount      Problem = "amount"             // 0 or less, which the document does not forbid: 422
 	ProblemNotFound    Problem = "order_not_found"    // no such order in the project: 404
 	ProblemRepeated    Problem = "repeated_user_data" // see Repeated: 409
 	ProblemRefused     Problem = "refused"            // by Config.Check, or because of a too long balance: 422
@@ -139,6 +142,7 @@ func defaultStatuses() map[Problem]int {
 		ProblemBody:        http.StatusBadRequest,
 		ProblemField:       http.StatusBadRequest,
 		ProblemIDs:         http.StatusForbidden,
+		ProblemAmount:      http.StatusUnprocessableEntity,
 		ProblemNotFound:    http.StatusNotFound,
 		ProblemRepeated:    http.StatusConflict,
 		ProblemRefused:     http.StatusUnprocessableEntity,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
 // Delivery is an attempt to send a notification.
@@ -28,7 +29,7 @@ type Delivery struct {
 	Forged bool
 	// HTTPStatus is the status of the response, or 0 without a response.
 	HTTPStatus int
-	// Err is the reason of a missing response.
+	// Err is the reason of a missing response. Its text has no part of a response.
 	Err error
 }
 
@@ -339,8 +340,11 @@ func (s *Server) transmit(
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err
+	switch {
+	case errors.Is(err, errCut):
+		return 0, errors.Unwrap(err) // without the address
+	case err != nil:
+		return 0, transport.ForLogs(err) // the receiver can repeat the notification in an invalid response
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
 	_ = resp.Body.Close()

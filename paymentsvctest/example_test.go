@@ -76,7 +76,7 @@ func Example() {
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // the default rejects a second start
+		Repeated:  paymentsvctest.NewOrder, // a second start counts; the default rejects it
 	})
 	if err != nil {
 		fmt.Println(err)

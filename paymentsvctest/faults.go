@@ -32,8 +32,8 @@ func (w When) String() string {
 
 // Fault is a fault of one request. The zero value has no effect. The faults of one request combine in a fixed order.
 // Refuse and Reset come first. Before the commitment, Hold, Hang, Drop and other responses follow, and the same
-// faults again after it. At the end WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts change the
-// response.
+// faults again after it. LateCommit follows. At the end WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts
+// change the response.
 type Fault struct {
 	text  string
 	slot  string // different faults in one slot exclude each other
@@ -48,6 +48,7 @@ type effects struct {
 	pendingFaults
 	refuse, reset bool
 	before, after stage
+	unseen        *int // the status calls that do not find the order, of LateCommit
 	wrongShape    bool
 	date          *time.Duration
 	size          int
@@ -118,6 +119,15 @@ func Reset() Fault { return Fault{"reset", "reset", func(e *effects) { e.reset =
 // Drop reads the request and closes the connection without a response.
 func Drop(when When) Fault {
 	return Fault{"drop " + when.String(), "drop " + when.String(), func(e *effects) { e.at(when).drop = true }}
+}
+
+// LateCommit acts like a request that arrives after its call has failed. It closes the connection of a start without a
+// response, and the next queries of status_payment and status_payout that match the order do not find it. Then, or
+// after a change of its status, they do. Code that starts the order again after "not found" starts two, with
+// [NewOrder] or a new user_data. The fault has no effect on other calls.
+func LateCommit(queries int) Fault {
+	queries = max(queries, 0)
+	return Fault{"late-commit " + strconv.Itoa(queries), "late-commit", func(e *effects) { e.unseen = &queries }}
 }
 
 // Hang reads the request and sends no response. It ends when the client leaves or the server closes.
@@ -249,7 +259,7 @@ func AllFaults() []Fault {
 	for _, when := range []When{BeforeCommit, AfterCommit} {
 		faults = append(faults, Drop(when), Hang(when), BadGateway(when), Redirect(when, "http://elsewhere.invalid/"))
 	}
-	return append(faults, TooManyRequests(BeforeCommit, time.Second))
+	return append(faults, TooManyRequests(BeforeCommit, time.Second), LateCommit(2))
 }
 
 var errSyntax = errors.New("paymentsvctest: not a fault")
@@ -263,6 +273,7 @@ func ParseFault(text string) (Fault, error) {
 		"reset":             Reset,
 		"drop":              func() Fault { return Drop(p.when()) },
 		"hang":              func() Fault { return Hang(p.when()) },
+		"late-commit":       func() Fault { return LateCommit(p.number()) },
 		"answer":            func() Fault { return Answer(p.when(), p.status(), p.word(), p.rest()) },
 		"reject":            func() Fault { return Reject(p.status(), p.word(), p.rest()) },
 		"bad-gateway":       func() Fault { return BadGateway(p.when()) },

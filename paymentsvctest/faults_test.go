@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -54,6 +56,7 @@ func TestFaultsChangeTheBytesOfTheResponse(t *testing.T) {
 		{"refuse", "", "", syscall.ECONNRESET}, // this client cannot be refused
 		{"drop before", "", "", nil},
 		{"drop after", "", "", nil},
+		{"late-commit 2", "", "", nil},
 		{"cut 10", "HTTP/1.1 200 OK\r\n", "\r\n\r\n" + order[:10], nil},
 		{"cut-chunked 10", "HTTP/1.1 200 OK\r\n", "\r\na\r\n" + order[:10] + "\r\n", nil},
 		{"cut-unframed 10", "HTTP/1.1 200 OK\r\n", "\r\nConnection: close\r\n\r\n" + order[:10], nil},
@@ -132,6 +135,113 @@ func TestGzipBombIsSmallAndComplete(t *testing.T) {
 	}
 }
 
+func TestLateCommitIsNotFoundAtFirst(t *testing.T) {
+	for _, o := range operations() {
+		t.Run(o.endpoint, func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config(everyStartCounts))
+			client := newClient(t, srv)
+			paymentID, payoutID := pay(t, client, "payment before"), payOut(t, client, "payout before")
+			late := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.LateCommit(2))
+
+			err := o.call(t.Context(), client, "late", paymentID, payoutID)
+			if o.kind == "" {
+				require.NoError(t, err, "the fault has no effect on other calls")
+				assert.Zero(t, late.Hits())
+				return
+			}
+			assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+			assert.Equal(t, 1, late.Hits())
+			srv.AssertStarted(t, "late", 1)
+			for _, want := range []bool{false, false, true, true} {
+				assert.Equal(t, want, found(t, client, srv.OrdersOf("late")[0]))
+				_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "payment before"})
+				require.NoError(t, err, "other orders are found")
+			}
+		})
+	}
+}
+
+// found makes a status call for an order, and reports whether the fake finds it.
+func found(t *testing.T, client *paymentsvc.Client, o paymentsvctest.Order) bool {
+	t.Helper()
+	var err error
+	if o.Kind == paymentsvctest.KindPayout {
+		_, err = client.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{OrderID: o.OrderID})
+	} else {
+		_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: o.UserData})
+	}
+	if err == nil {
+		return true
+	}
+	require.True(t, notFound(err), "%v", err)
+	return false
+}
+
+func notFound(err error) bool {
+	var reported *paymentsvc.ServiceError
+	return errors.As(err, &reported) && reported.Code == string(paymentsvctest.ProblemNotFound)
+}
+
+func TestLateCommitEndsWhenTheServiceShowsTheOrder(t *testing.T) {
+	for name, show := range map[string]func(*testing.T, *paymentsvctest.Server, *paymentsvc.Client){
+		"by a notification": func(t *testing.T, srv *paymentsvctest.Server, _ *paymentsvc.Client) {
+			_, err := srv.Settle(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
+			require.NoError(t, err)
+		},
+		"by the response to a duplicate": func(t *testing.T, _ *paymentsvctest.Server, client *paymentsvc.Client) {
+			pay(t, client, "late")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
+			client := newClient(t, srv)
+			srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.LateCommit(1000))
+			_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("late"))
+			require.Error(t, err)
+			require.False(t, found(t, client, srv.Orders()[0]))
+			show(t, srv, client)
+			assert.True(t, found(t, client, srv.Orders()[0]))
+			srv.AssertOrders(t, 1)
+		})
+	}
+}
+
+// A request can arrive after its call has failed, so "not found" is no proof. The checkout of docs/testing.md is the
+// careful one.
+func TestAllFaultsDetectAStartAfterNotFound(t *testing.T) {
+	checkout := func(t *testing.T, client *paymentsvc.Client, careless bool) {
+		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+		if err == nil || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown {
+			return
+		}
+		_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-1"})
+		if careless && notFound(err) {
+			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+		}
+	}
+	for _, careless := range []bool{false, true} {
+		var twice []string
+		for _, fault := range paymentsvctest.AllFaults() {
+			synctest.Test(t, func(t *testing.T) {
+				srv := paymentsvctest.StartInMemory(t, config(everyStartCounts))
+				client := newClient(t, srv)
+				srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
+				checkout(t, client, careless)
+				client.CloseIdleConnections()
+				require.NoError(t, srv.Drain(t.Context()))
+				if srv.Started("order-1") > 1 {
+					twice = append(twice, fault.String())
+				}
+			})
+		}
+		if careless {
+			assert.Equal(t, []string{"late-commit 2"}, twice)
+			continue
+		}
+		assert.Empty(t, twice)
+	}
+}
+
 func TestParseFaultReadsEachFaultAndRejectsOthers(t *testing.T) {
 	for _, fault := range paymentsvctest.AllFaults() {
 		parsed, err := paymentsvctest.ParseFault(fault.String())
@@ -147,7 +257,7 @@ func TestParseFaultReadsEachFaultAndRejectsOthers(t *testing.T) {
 		"", " ", "explode", "drop", "drop sideways", "drop before after", "cut", "cut x", "cut -1", "cut 1e3", "reset 1",
 		"slow", "slow fast", "redirect before", "redirect before /x", "redirect before ://", "answer before 100 text/plain x",
 		"answer before 600 text/plain x", "answer before 200", "reject 402", "hold before", "gzip-bomb 9999999999",
-		"wrong-date", "too-many-requests before",
+		"wrong-date", "too-many-requests before", "late-commit", "late-commit 1s",
 	} {
 		_, err := paymentsvctest.ParseFault(text)
 		require.Error(t, err, text)

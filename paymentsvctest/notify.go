@@ -116,8 +116,8 @@ func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 }
 
 // Seed enters an order in any status. It assigns Number and Numbers, and OrderID if that is "". It does not send a
-// notification or call Config.Check and Config.OnStart. It returns an error for an order without amount, an unknown
-// kind or project, a duplicate OrderID, or a too long balance.
+// notification or call Config.Check and Config.OnStart. It returns an error for an order without an
+// amount above 0, an unknown kind or project, a duplicate OrderID, or a too long balance.
 func (s *Server) Seed(o Order) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -506,3 +506,62 @@ func TestAlteredNeedsASignedBody(t *testing.T) {
 	require.Len(t, deliveries, 1)
 	require.ErrorContains(t, deliveries[0].Err, "the scheme does not sign the last digit of the body")
 }
+
+// invalid starts a receiver that repeats the notification in an invalid response.
+func invalid(t *testing.T) string {
+	t.Helper()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, _ = fmt.Fprintf(conn, "%s\r\n\r\n", body)
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	return receiver.URL
+}
+
+func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	srv.SetReceiver(paymentsvctest.ToURL(invalid(t)))
+	n, err := srv.Compose(pay(t, client, card), paymentsvc.StatusSuccess)
+	require.NoError(t, err)
+	n.UserData = ""
+	n.OrderID = card
+	for _, d := range srv.Send(t.Context(), n) {
+		require.Error(t, d.Err)
+		assert.NotContains(t, d.Err.Error(), card)
+		assert.Contains(t, d.Err.Error(), `malformed HTTP response "…"`)
+	}
+}
+
+func TestOnStartMayNotifyBeforeTheResponse(t *testing.T) {
+	var srv *paymentsvctest.Server
+	var events []string
+	srv = paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+		c.OnStart = func(o paymentsvctest.Order) {
+			_, err := srv.Settle(o.OrderID, paymentsvc.StatusSuccess)
+			assert.NoError(t, err)
+			srv.Deliver(context.Background())
+		}
+	}))
+	client := newClient(t, srv)
+	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
+		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
+	})
+	require.NoError(t, err)
+	srv.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
+		status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: n.OrderID})
+		events = append(events, "notification for "+status.UserData)
+		return err
+	}), "/"))
+
+	r, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.NoError(t, err)
+	events = append(events, "response")
+	assert.Equal(t, []string{"notification for order-1", "response"}, events)
+	assert.Equal(t, int64(1), r.Status, "the response still has the status of the start")
+	srv.AssertDelivered(t)
+}

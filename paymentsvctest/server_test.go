@@ -200,6 +200,7 @@ func TestSeededOrdersCountAndContinueTheNumbers(t *testing.T) {
 		"no such project": func(o *paymentsvctest.Order) { o.ProjectID = 1 },
 		"no such kind":    func(o *paymentsvctest.Order) { o.Kind = "loan" },
 		"no amount":       func(o *paymentsvctest.Order) { o.Amount = paymentsvc.Amount{} },
+		"not more than 0": func(o *paymentsvctest.Order) { o.Amount = amount("-5.00") },
 		"Numbers":         func(o *paymentsvctest.Order) { o.Status = "DONE" },
 	} {
 		broken := seeded

@@ -79,9 +79,9 @@ func TestSignatureFaultNamesTheMistake(t *testing.T) {
 			`signed path-below("/base/v1") in place of path, want a canonical string of 140 bytes`, 6,
 		},
 		{
-			"a foreign key", "nobody's", mine, nil, "", "none of the usual mistakes makes this signature " +
+			"a foreign key", "nobody's", mine, nil, "", "no common mistake explains this signature " +
 				"(the canonical string has 140 bytes): " +
-				"the key is another one, the message was altered, or the scheme is another", -1,
+				"the key is wrong, the message was altered, or the scheme is different", -1,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestSignatureFaultOfASchemeThatFails(t *testing.T) {
 		c.Scheme.Canonical = func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errors.New("no way") }
 	}))
 	signWrongly(t, srv, secret, scheme(), nil)
-	assert.Equal(t, "the scheme makes no canonical string of this message: no way", srv.SignatureFaults()[0].Reason)
+	assert.Equal(t, "the scheme rejects this message: no way", srv.SignatureFaults()[0].Reason)
 }
 
 // spy is a test that fails without failing.

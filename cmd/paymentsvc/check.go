@@ -24,19 +24,19 @@ func checkCommand() cli.Command {
 		Summary: "Check the connection to the service, and learn what the document does not specify",
 		Flags: append(cli.Shared("base-url", "scheme", "scheme-file", "secret-file", "partner", "project", "timeout"),
 			cli.NewFlag("probe", cli.Bool, "", "send the probes, and derive settings").OnLine(),
-			cli.NewFlag("dry-run", cli.Bool, "", "print the list of requests and send none").OnLine(),
+			cli.NewFlag("dry-run", cli.Bool, "", "print the list of requests without sending them").OnLine(),
 			cli.NewFlag("interval", cli.Duration, "DURATION", "pause between requests").With("1s"),
-			cli.NewFlag("order-id", cli.Text, "ID", "your test payment, for the fields of its status").OnLine(),
-			cli.NewFlag("save", cli.File, "DIR", "save all exchanges there, mode 0700").Checked(cli.Written).OnLine(),
+			cli.NewFlag("order-id", cli.Text, "ID", "order_id of your test payment, to list its status fields").OnLine(),
+			cli.NewFlag("save", cli.File, "DIR", "save all exchanges in DIR, with mode 0700").Checked(cli.Written).OnLine(),
 		),
-		Notes: `Without -probe it sends one correctly signed get_balance request. -probe sends at most 20 requests, one per
-second, only get_balance, status_payment and status_payout. It never starts a payment or a payout. One probe has a
-wrong signature, and others have old and future timestamps. HTTP 429, Retry-After, a lost connection or a rejected
-correct request ends the run, because each can mean a lockout. Ask the service before you probe production. The
-findings are evidence, not a specification.
+		Notes: `Without -probe, the command sends one correctly signed get_balance request. -probe sends at most 20 requests,
+one per second, only get_balance, status_payment and status_payout. It never starts a payment or a payout. One probe
+has a wrong signature, and other probes have old and future timestamps. HTTP 429, Retry-After, a lost connection or a
+rejected correct request ends the run, because each can mean a lockout. Ask the service before you probe production.
+The findings are evidence, not a specification.
 
 Output has no secret, no signature, no order data and no full response. The files of -save have signatures and full
-responses. Exit code 1 means that the service rejected the request, the run ended early, or the error format is open.`,
+responses. Exit code 1: the service rejected the request, the run ended early, or the error format remains unknown.`,
 		Examples: []string{
 			"paymentsvc check -base-url https://pay.example.com -partner 1 -project 2",
 			"paymentsvc check -probe -dry-run",
@@ -156,7 +156,7 @@ func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	}
 	var text bytes.Buffer
 	x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
-	_ = x.Write(&text) // a Buffer takes everything
+	_ = x.Write(&text) // writing to a Buffer never fails
 	if err := capture.NewFile(c.Text("save"), path.Base(name)+".response", text.Bytes()); err != nil {
 		return fmt.Errorf("-save: %w", err)
 	}

@@ -38,8 +38,8 @@ func completionCommand() cli.Command {
 	}
 }
 
-// completionScripts returns a script for each shell. Each script runs paymentsvc completion words. If this prints no
-// word, the shell completes names of files.
+// completionScripts returns a script for each shell. Each script runs paymentsvc completion words. If the command
+// prints no word, the shell completes file names.
 func completionScripts() map[string]string {
 	const bash = `_paymentsvc() {
 	local IFS=$'\n'
@@ -69,8 +69,8 @@ complete -c paymentsvc -f -n 'test -n "$(__paymentsvc)"' -a '(__paymentsvc)'
 	}
 }
 
-// completedWords returns the words that can replace the last word of a line. The list is empty if the word is the name
-// of a file.
+// completedWords returns the words that can replace the last word of a line. The list is empty if the word is a file
+// name.
 func completedWords(p cli.Program, line []string) []string {
 	if len(line) < 2 {
 		names := make([]string, 0, len(p.Commands))

@@ -21,17 +21,17 @@ func discoverCommand() cli.Command {
 		cli.NewFlag("effort", cli.Text, "N", "try N times as many compositions").With("1").Checked(isEffort),
 		cli.NewFlag("word", cli.List, "TEXT", "possibly signed text that no sample contains").Checked(isWord),
 		kindFlag("kind of all samples, request or notification (default: by the event)").OnLine(),
-		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or of a list in JSON").Checked(cli.AtLeast(1)).OnLine(),
+		cli.NewFlag("entry", cli.List, "N", "entry of a HAR file or a JSON list").Checked(cli.AtLeast(1)).OnLine(),
 		cli.NewFlag("url", cli.Text, "TEXT", "choose the entries with TEXT in their address").OnLine(),
-		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE has none").OnLine(),
-		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt there").Checked(cli.Written).OnLine(),
-		cli.NewFlag("replace", cli.Bool, "", "overwrite files of -out that do not agree").OnLine(),
+		cli.NewFlag("body", cli.File, "FILE", "file with the body, if FILE does not contain it").OnLine(),
+		cli.NewFlag("out", cli.File, "DIR", "write scheme.txt and scheme.go.txt to DIR").Checked(cli.Written).OnLine(),
+		cli.NewFlag("replace", cli.Bool, "", "overwrite files of -out that have another scheme").OnLine(),
 		cli.NewFlag("listen", cli.Text, "ADDR", "receive notifications, and search them").Checked(cli.HostPort).OnLine(),
 		answerFlag("status of the responses of -listen"),
 		cli.NewFlag("proxy", cli.Bool, "", "forward requests from -addr to -to, and search accepted requests").OnLine(),
 		cli.NewFlag("addr", cli.Text, "ADDR", "address of -proxy").With("localhost:9000").Checked(cli.HostPort).OnLine(),
 		cli.NewFlag("to", cli.Address, "URL", "the service behind -proxy, without a path").Checked(cli.Origin).OnLine(),
-		cli.NewFlag("save", cli.File, "DIR", "save the messages of -listen and -proxy there").Checked(cli.Written).OnLine(),
+		cli.NewFlag("save", cli.File, "DIR", "save the messages of -listen and -proxy in DIR").Checked(cli.Written).OnLine(),
 		cli.NewFlag("demo", cli.Bool, "", "sign samples with a hidden composition, and find it").OnLine(),
 	)
 	return cli.Command{
@@ -66,7 +66,7 @@ func isEffort(text string) error {
 
 func isWord(text string) error {
 	if text == "" {
-		return errors.New("want a text")
+		return errors.New("want a nonempty text")
 	}
 	return nil
 }
@@ -111,7 +111,8 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 	return d.report(ctx, results)
 }
 
-// checks reports whether the command line has a scheme to check. A scheme in the settings is an earlier result.
+// checks reports whether the command line has a scheme to check. It ignores a scheme in the settings, because that
+// scheme is an earlier result.
 func (d *discovery) checks() bool {
 	return d.Value("scheme").Origin == "-scheme" || d.Value("scheme-file").Origin == "-scheme-file"
 }
@@ -129,7 +130,7 @@ func (d *discovery) checkFlags() error {
 	case d.checks() && len(d.Args) == 0:
 		return cli.Usagef("-scheme checks files, so it needs FILE")
 	case d.Bool("proxy") && d.Text("to") == "":
-		return cli.Usagef("-to: not set; it is the service behind -proxy, such as https://test.example")
+		return cli.Usagef("-to: not set; want the service behind -proxy, such as https://test.example")
 	}
 	d.options.Effort, _ = strconv.ParseFloat(d.Text("effort"), 64) // isEffort has checked it
 	d.options.Words = d.List("word")
@@ -147,7 +148,7 @@ func (d *discovery) readFiles() error {
 		if err != nil {
 			return err
 		}
-		o.Body = append([]byte{}, body...) // never nil
+		o.Body = append([]byte{}, body...) // not nil, because nil means no -body
 		o.BodyName = d.Value("body").Texts[0]
 	}
 	entries := d.List("entry")
@@ -166,7 +167,7 @@ func (d *discovery) readFiles() error {
 				return cli.Usagef("%w", err)
 			}
 			switch {
-			case o.Body != nil: // verify takes one file
+			case o.Body != nil: // verify has no -body
 			case entry != "":
 				s.file = capture.ShellWord(file) + " -entry " + entry
 			default:
@@ -182,12 +183,12 @@ func (d *discovery) readFiles() error {
 type sample struct {
 	discover.Sample
 	captured             capture.Message
-	file                 string // for verify; "" without a file
-	timestamp, signature string // the names of its two headers
+	file                 string // for the printed command verify, or ""
+	timestamp, signature string // header names
 }
 
-// decompressed returns the decompressed body. It returns false without a compressed body. The samples do not store it,
-// because it can be long.
+// decompressed decompresses the body. It returns false for an uncompressed body. Samples do not store the result,
+// because a decompressed body can be long.
 func (s sample) decompressed() ([]byte, bool) {
 	const most = 16 << 20 // bytes; a few kilobytes can decompress to gigabytes
 	return capture.Decompressed(s.Message.Header, s.Message.Body, most)
@@ -225,7 +226,7 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	}
 	s.Message.Kind = kindOf(d.Call, body)
 	if m.URL != nil && m.URL.Host+m.URL.Path == "" {
-		s.Message.URL = nil // unknown, not empty
+		s.Message.URL = nil // nil means an unknown address
 	}
 	return s, nil
 }
@@ -256,7 +257,7 @@ func (d *discovery) header(m capture.Message, what string, similar func(name, va
 	case 0:
 		return fail("no %s header; name it with -%s", what, flag)
 	case 1:
-		d.Note("the header %s is taken for the %s; -%s chooses another one", guesses[0], what, flag)
+		d.Note("using the header %s as the %s; -%s chooses another header", guesses[0], what, flag)
 		return guesses[0], nil
 	}
 	return fail("no %s header; choose with -%s: %s", what, flag, strings.Join(guesses, ", "))

@@ -33,12 +33,12 @@ func (d *discovery) readOut() error {
 	d.earlier = strings.TrimSpace(string(text))
 	if d.earlier != "" {
 		if _, _, err := canonical.ParseSchemeWith(d.earlier, d.options.Secret); err != nil {
-			return d.Fail("out", "the %s there has no scheme for this key; -replace overwrites it", textFile)
+			return d.Fail("out", "the %s in DIR has no scheme for this key; -replace overwrites the file", textFile)
 		}
 	}
 	code, err := os.ReadFile(filepath.Join(d.Text("out"), goFile))
 	if err == nil && (d.earlier == "" || string(code) != goCode(d.earlier)) {
-		return d.Fail("out", "the %s there is not the code of %s; -replace overwrites it", goFile, textFile)
+		return d.Fail("out", "the %s in DIR is not the code of %s; -replace overwrites the file", goFile, textFile)
 	}
 	return nil
 }
@@ -52,11 +52,11 @@ func (d *discovery) next(results []found) error {
 	if d.earlier != "" {
 		var agrees bool
 		if text, agrees = d.completed(results); !agrees {
-			return d.Fail("out", "the scheme in %s does not fit the messages; -replace overwrites it", textFile)
+			return d.Fail("out", "the scheme in %s does not fit the messages; -replace overwrites the file", textFile)
 		}
 	}
 	if text == "" {
-		d.Note("no single text can hold the schemes of requests and notifications, so no file is written: keep both")
+		d.Note("no file written, because one text cannot contain both schemes: keep the scheme of requests and notifications")
 		if d.Set("out") {
 			return cli.No()
 		}
@@ -107,10 +107,10 @@ func (d *discovery) printNext(settings string, s sample) {
 		verify += " -timestamp-header " + capture.ShellWord(s.timestamp)
 	}
 	d.Print("next", cli.Fields{"settings": settings, "command": verify},
-		"next   put it into "+cli.SettingsFile+": "+settings, "       then check it: "+verify)
+		"next   add to "+cli.SettingsFile+": "+settings, "       then run: "+verify)
 }
 
-// textOf returns the scheme of results, or "" if no single text can hold it.
+// textOf returns the scheme of results, or "" if one text cannot contain the schemes of both kinds.
 func textOf(results []found) string {
 	text := results[0].result.Matches[0].Text
 	switch about := results[0].about; {

@@ -30,14 +30,14 @@ func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 	require.Equal(t, first+", seen in notifications\n", read(textFile))
 	require.Contains(t, read(goFile), "// scheme was seen in notifications only.\nscheme := ")
 
-	require.Contains(t, search(cli.ExitNo, "base64.http"), "so no file is written")
+	require.Contains(t, search(cli.ExitNo, "base64.http"), "no file written")
 	require.Equal(t, first+", seen in notifications\n", read(textFile))
 
 	search(0, "same.http")
 	require.Equal(t, first+"\n", read(textFile))
 	require.NotContains(t, read(goFile), "seen")
 
-	require.Contains(t, search(cli.ExitUsage, "other.http"), "does not fit the messages; -replace overwrites it")
+	require.Contains(t, search(cli.ExitUsage, "other.http"), "does not fit the messages; -replace overwrites the file")
 	require.Equal(t, first+"\n", read(textFile))
 
 	search(0, "notification.http", "-replace")
@@ -56,9 +56,9 @@ func TestDiscoverOutKeepsFilesOfOthers(t *testing.T) {
 	c := newDiscover(t, map[string]string{"a.http": signedText(t, `hex(body)`, "/v1/a", discoverRequest)})
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "out"), 0o700))
 	for _, test := range []struct{ text, code, want string }{
-		{"hex(bdy)", "", "-out: the scheme.txt there has no scheme for this key; -replace overwrites it"},
-		{"", "my code", "-out: the scheme.go.txt there is not the code of scheme.txt; -replace overwrites it"},
-		{"hex(body)", "my code", "-out: the scheme.go.txt there is not the code of scheme.txt; -replace overwrites it"},
+		{"hex(bdy)", "", "-out: the scheme.txt in DIR has no scheme for this key; -replace overwrites the file"},
+		{"", "my code", "-out: the scheme.go.txt in DIR is not the code of scheme.txt; -replace overwrites"},
+		{"hex(body)", "my code", "-out: the scheme.go.txt in DIR is not the code of scheme.txt; -replace overwrites"},
 	} {
 		for name, content := range map[string]string{textFile: test.text, goFile: test.code} {
 			require.NoError(t, os.RemoveAll(filepath.Join(c.dir, "out", name)))

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	mostSamples  = 8                // of a search; more samples cost time and add little
-	mostKept     = 64               // messages in memory without a scheme, because anybody can send messages
-	proxyTimeout = 2 * time.Minute  // for the service's answer
+	maxSamples   = 8                // in one search; more samples cost time and add little
+	maxKept      = 64               // messages in memory without a scheme, because anybody can send messages
+	proxyTimeout = 2 * time.Minute  // for the service's response
 	serveGrace   = 30 * time.Second // for requests in flight at the end
 )
 
@@ -75,7 +75,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 		}
 		select {
 		case err := <-served:
-			served <- err // also for receive
+			served <- err // receive reads the error too
 			return r.end(ctx, results)
 		case <-ctx.Done():
 			return r.end(ctx, results)
@@ -92,7 +92,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 		searched := slices.Concat(samples, more)
 		now, err := r.discovery.search(ctx, newest(searched))
 		if ctx.Err() == nil && len(searched) > 1 && (err != nil || !allFit(now)) {
-			now, searched, err = r.doubt(ctx, found{samples: searched, err: err}, now, results, more)
+			now, searched, err = r.dropForged(ctx, found{samples: searched, err: err}, now, results, more)
 		}
 		switch {
 		case err != nil:
@@ -113,15 +113,17 @@ func kept(samples []sample, results []found, count int) []sample {
 	if allFit(results) {
 		return samples
 	}
-	return samples[max(len(samples)-max(mostKept, count), 0):]
+	return samples[max(len(samples)-max(maxKept, count), 0):]
 }
 
-// newest returns the samples for one search.
-func newest(samples []sample) []sample { return samples[max(len(samples)-mostSamples, 0):] }
+// newest returns the last samples, at most maxSamples.
+func newest(samples []sample) []sample { return samples[max(len(samples)-maxSamples, 0):] }
 
-// doubt searches each new message alone if no scheme matches all, because some messages may be forged. A message with
-// a matching scheme is genuine, because only the service has the secret. doubt drops the other messages.
-func (r *catcher) doubt(ctx context.Context, all found, now, before []found, more []sample) ([]found, []sample, error) {
+// dropForged searches each new message alone if no scheme matches all, because some messages may be forged. A message
+// with a matching scheme is genuine, because only the service has the secret. dropForged drops the other messages.
+func (r *catcher) dropForged(ctx context.Context, all found, now, before []found, more []sample) (
+	[]found, []sample, error,
+) {
 	for _, s := range slices.Backward(newest(more)) {
 		alone, err := r.discovery.search(ctx, []sample{s})
 		switch {
@@ -141,14 +143,14 @@ func (r *catcher) doubt(ctx context.Context, all found, now, before []found, mor
 		kept := slices.DeleteFunc(slices.Clone(all.samples), func(other sample) bool {
 			return other.Message.Kind == s.Message.Kind && !r.explainedBy(scheme, other)
 		})
-		r.Note("%d messages do not fit the found scheme: they may be forged, and are left out", len(all.samples)-len(kept))
+		r.Note("ignored %d messages that do not fit the found scheme: they may be forged", len(all.samples)-len(kept))
 		if len(kept) > 1 {
 			alone, err = r.discovery.search(ctx, newest(kept))
 		}
 		return alone, kept, err
 	}
 	if allFit(before) && all.err == nil {
-		r.Note("%d new messages do not fit the found scheme: they may be forged, and are left out", len(more))
+		r.Note("ignored %d new messages that do not fit the found scheme: they may be forged", len(more))
 		return before, all.samples[:len(all.samples)-len(more)], nil
 	}
 	return now, all.samples, all.err
@@ -165,9 +167,9 @@ func (r *catcher) verdict(before, now []found) {
 	switch old := schemes(before); old {
 	case "":
 	case text:
-		r.Print("confirmed", cli.Fields{"text": text}, "same   the new message confirms it: "+text)
+		r.Print("confirmed", cli.Fields{"text": text}, "same   the new message confirms the scheme: "+text)
 	default:
-		r.Print("refuted", cli.Fields{"text": old}, "wrong  the new message refutes it: "+old)
+		r.Print("refuted", cli.Fields{"text": old}, "wrong  the new message refutes the scheme: "+old)
 	}
 	for _, f := range now {
 		r.printResult(f)
@@ -192,7 +194,7 @@ func schemes(results []found) (text string) {
 func (r *catcher) end(ctx context.Context, results []found) error {
 	stopped, timedOut := cli.Ended(ctx), errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch fit := allFit(results); {
-	case fit && timedOut: // before -count messages
+	case fit && timedOut: // the timeout passed before -count messages
 		return errors.Join(r.next(results), stopped)
 	case fit:
 		return r.next(results)
@@ -202,7 +204,7 @@ func (r *catcher) end(ctx context.Context, results []found) error {
 	return stopped
 }
 
-// samplesOf returns the new messages that can be searched. Duplicates confirm no scheme.
+// samplesOf returns the new messages that can be searched. It skips duplicates, because they cannot confirm a scheme.
 func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples []sample) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel() // a cancelled search only validates the message
@@ -214,14 +216,14 @@ func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples
 		}
 		same := func(other sample) bool { return other.Signature == s.Signature }
 		if slices.ContainsFunc(known, same) || slices.ContainsFunc(samples, same) {
-			r.Note("not searched: %s has the signature of a message before it", m.Source)
+			r.Note("not searched: %s has the signature of an earlier message", m.Source)
 			continue
 		}
 		if r.Set("save") {
 			s.file = capture.ShellWord(m.Source)
 		}
 		if _, err := r.discovery.search(ended, []sample{s}); err != nil {
-			r.Note("not searched: %v", err) // it must not block other messages
+			r.Note("not searched: %v", err) // an invalid message must not block other messages
 			continue
 		}
 		samples = append(samples, s)
@@ -258,8 +260,8 @@ func (r *catcher) keep(m capture.Message) error {
 	switch {
 	case err != nil:
 		r.failed = err
-	case len(r.waiting) == mostKept:
-		r.Note("not searched: %s, because %d messages wait already", m.Source, mostKept)
+	case len(r.waiting) == maxKept:
+		r.Note("not searched: %s, because %d messages are already waiting", m.Source, maxKept)
 	default:
 		r.waiting = append(r.waiting, m)
 	}
@@ -287,7 +289,7 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, unread := readMessage(w, req)
 	if unread != nil {
 		status := statusOf(*unread, 0)
-		r.Note("not taken: %s", unread.Message)
+		r.Note("rejected: %s", unread.Message)
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
@@ -304,9 +306,9 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // pass forwards a request, and keeps it if the service accepts it. The client receives the response even if saving
-// fails, because the payment has started.
+// fails, because the payment may have started.
 func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
-	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // as the service sees it
+	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // the service signs or checks this address
 	a := r.to.forward(w, req, m.Body)
 	switch {
 	case a.Error != "":
@@ -314,7 +316,7 @@ func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Messa
 	case accepted(a.Status):
 		_ = r.keep(m) // search reports the error
 	default:
-		r.Note("%s %s: HTTP %d, so it is no sample", m.Method, mask.Text(m.URL.Path), a.Status)
+		r.Note("%s %s: HTTP %d, so the request is not a sample", m.Method, mask.Text(m.URL.Path), a.Status)
 	}
 	if a.aborted != nil {
 		panic(a.aborted)

@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/discover"
 )
 
-// The objects of -json.
+// The objects that -json prints.
 type (
 	resultJSON struct {
 		About            string          `json:"about"`
@@ -120,7 +120,7 @@ func (d *discovery) foundLines(f found) []string {
 	}
 	lines = append(lines, warnings(best)...)
 	for _, u := range f.result.Undecided {
-		lines = append(lines, "open   "+u.Chosen+" could as well be one of these:")
+		lines = append(lines, "open   instead of "+u.Chosen+", the samples also fit:")
 		for _, other := range u.Others {
 			lines = append(lines, "       "+other.Expr, "         decided by: "+other.Needs)
 		}
@@ -152,15 +152,15 @@ func notFoundLines(f found) []string {
 	for _, c := range f.result.Covered {
 		switch {
 		case c.MaxParts == 0:
-			lines = append(lines, "       not tried, since it is more than -effort allows: "+c.What)
+			lines = append(lines, "       not tried, because -effort is too low: "+c.What)
 		case !c.Done:
-			lines = append(lines, "       not tried, or not all of it: "+c.What)
+			lines = append(lines, "       not tried completely: "+c.What)
 		}
 	}
 	return lines
 }
 
-// inFlags replaces names of options by names of flags.
+// inFlags replaces the names of options with the names of flags.
 func inFlags(hint string) string {
 	return strings.NewReplacer("Options.Words", "-word", "Options.Effort", "-effort").Replace(hint)
 }

@@ -24,7 +24,7 @@ import (
 // found is the result of one search.
 type found struct {
 	about   string // requests, notifications or bothKinds
-	body    string // the form of a compressed body that fits, or ""
+	body    string // the matching form of a compressed body, or ""
 	samples []sample
 	result  discover.Result
 	err     error // nil if there is a match
@@ -56,13 +56,13 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 	}
 	both, err := d.find(ctx, bothKinds, samples)
 	if err != nil || !both.fits() {
-		return all, nil //nolint:nilerr // that the samples share no encoding, or no composition, is what all says
+		return all, nil //nolint:nilerr // all has the separate results, so a common scheme is optional
 	}
 	return []found{both}, nil
 }
 
-// find searches the received bodies, and also the decompressed bodies. Before the whole effort for one form, both forms
-// get a small part.
+// find searches with the received bodies, and with the decompressed bodies if a body is compressed. It searches with
+// both forms at a small effort first, because one form is wrong and would take the whole effort.
 func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
 	received := make([]discover.Sample, 0, len(samples))
 	for _, s := range samples {
@@ -117,7 +117,7 @@ func (d *discovery) findIn(ctx context.Context, about string, samples []sample, 
 	return found{about: about, samples: samples, result: result, err: err}, nil
 }
 
-// explains reports whether a scheme produces the signature of s, over this form of the body.
+// explains reports whether a scheme produces the signature of s, for the given form of the body.
 func (d *discovery) explains(text, form string, s sample) bool {
 	scheme, key, err := canonical.ParseSchemeWith(text, d.options.Secret)
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *discovery) check() error {
 
 func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.Message) checked {
 	c := checked{Sample: name, Lines: []string{}}
-	// The output has a placeholder for the secret, so hashes of it differ. The comparison uses the real secret.
+	// Shown has a placeholder for the secret, so its hashes differ. The comparison below uses the real secret.
 	text, err := key.Shown.Canonical(nil, m)
 	if err != nil {
 		c.Error = err.Error()
@@ -207,7 +207,7 @@ func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.
 	}
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	c.Bytes = len(text)
-	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m)) // with other values only
+	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m)) // only values differ, so it cannot fail
 	c.Lines = visible(key.Mask(string(shown)))
 	c.Fits = err == nil && signature == signed
 	return c
@@ -231,7 +231,7 @@ func (c checked) lines() []string {
 	return lines
 }
 
-// visible quotes a text line by line, because of control characters and white space at an end.
+// visible quotes each line of text, to show control characters and white space at its ends.
 func visible(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strconv.Quote(line))
@@ -265,7 +265,7 @@ func drawn() string {
 // document specifies neither the canonical string nor the encoding.
 func (d *discovery) demo(ctx context.Context, hidden string) error {
 	d.options.Secret = paymentsvc.Secret("demo-" + rand.Text())
-	d.Note("a demo: its secret, samples and composition are made up; the document does not specify the service's own")
+	d.Note("this demo has an invented secret, samples and scheme: the interface document does not specify a scheme")
 	if err := d.demoSamples(hidden); err != nil {
 		return err
 	}

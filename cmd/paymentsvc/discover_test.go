@@ -94,11 +94,11 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 				"address\n")
 			seen := map[string]string{"headers": ", seen in notifications", "renamed": ", seen in requests"}[args[0]]
 			require.Contains(t, out, `{"scheme": "hex(timestamp \"\\n\" path \"\\n\" body)`+seen+`"}`)
-			require.Regexp(t, "then check it: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
+			require.Regexp(t, "then run: paymentsvc verify ("+args[0]+"|FILE) -tolerance any", out)
 			require.Equal(t, 1, strings.Count(out, "found  "))
 			if args[0] == "renamed" {
-				require.Contains(t, errs, "the header X-Sign is taken for the signature; -signature-header chooses another one")
-				require.Contains(t, errs, "the header X-Time is taken for the timestamp")
+				require.Contains(t, errs, "using the header X-Sign as the signature; -signature-header chooses another header")
+				require.Contains(t, errs, "using the header X-Time as the timestamp")
 				require.Contains(t, out, "-signature-header X-Sign -timestamp-header X-Time")
 			}
 		})
@@ -121,14 +121,14 @@ func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	})
 	code, _, errs := c.discover("a.http", "c.http", "-out", "new/dir")
 	require.Equal(t, cli.ExitNo, code, "two encodings have no common text")
-	require.Contains(t, errs, "so no file is written: keep both")
+	require.Contains(t, errs, "no file written, because one text cannot contain both schemes")
 	require.NoDirExists(t, filepath.Join(c.dir, "new/dir"))
 
 	code, out, errs := c.discover("a.http", "b.http", "-out", "new/dir")
 	require.Zero(t, code, errs)
 	const both = `request hex(path "\n" body), notification hex(timestamp "." body)`
 	require.Contains(t, out, "both   "+both)
-	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   put it into paymentsvc.json: "+
+	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   add to paymentsvc.json: "+
 		"{\"scheme_file\": \"new/dir/scheme.txt\"}")
 	written, err := os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.txt"))
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 	require.Contains(t, out, `canonical.Literal("key-7")`)
 	code, out, errs = c.discover("cut")
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "warn   the text can be cut in two ways: ")
+	require.Contains(t, out, "warn   the canonical string is ambiguous: ")
 
 	scheme, key, err := canonical.ParseSchemeWith(`hex(body), key hex`, "00112233445566778899aabbccddeeff")
 	require.NoError(t, err)
@@ -277,7 +277,7 @@ func TestDiscoverDemoFindsWhatItHides(t *testing.T) {
 			d.Stdout, d.Stderr = &out, &errs
 			require.NoError(t, d.checkFlags())
 			require.NoError(t, d.demo(t.Context(), text))
-			require.Contains(t, errs.String(), "are made up; the document does not specify the service's own")
+			require.Contains(t, errs.String(), "the interface document does not specify a scheme")
 			require.Contains(t, out.String(), "POST /v1/init_payment/card HTTP/1.1")
 			require.Contains(t, out.String(), "\nfound  ")
 			require.Contains(t, out.String(), "\nhidden "+text)
@@ -352,7 +352,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, s.stdout.String(), `"type":"next"`)
 	require.Contains(t, s.stderr.String(), "captured/0001.http:1: no signature header")
-	require.Contains(t, s.stderr.String(), "captured/0003.http has the signature of a message before it")
+	require.Contains(t, s.stderr.String(), "captured/0003.http has the signature of an earlier message")
 	require.Contains(t, s.stderr.String(), "captured/0004.http:1: the signature is not the 32 bytes")
 	require.Equal(t, "of an earlier run", string(must(os.ReadFile(filepath.Join(c.dir, "captured", "0002.http")))))
 
@@ -419,14 +419,14 @@ func TestDiscoverListenEnds(t *testing.T) {
 
 func TestDiscoverKeepsFewMessagesOfAnybody(t *testing.T) {
 	r := &catcher{discovery: &discovery{Call: callOf(t)}, arrived: make(chan struct{}, 1)}
-	for range mostKept + 1 {
+	for range maxKept + 1 {
 		require.NoError(t, r.keep(capture.Message{Method: "POST", URL: &url.URL{}}))
 	}
-	require.Len(t, r.waiting, mostKept)
-	all, none := make([]sample, mostKept+2), []found{{err: discover.ErrNoMatch}}
-	require.Len(t, kept(all, none, 0), mostKept)
-	require.Len(t, kept(all, none, mostKept+1), mostKept+1)
-	require.Len(t, kept(all, []found{{}}, 0), mostKept+2, "all are genuine")
+	require.Len(t, r.waiting, maxKept)
+	all, none := make([]sample, maxKept+2), []found{{err: discover.ErrNoMatch}}
+	require.Len(t, kept(all, none, 0), maxKept)
+	require.Len(t, kept(all, none, maxKept+1), maxKept+1)
+	require.Len(t, kept(all, []found{{}}, 0), maxKept+2, "all are genuine")
 }
 
 func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
@@ -456,21 +456,21 @@ func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 		all = append(all, message(fmt.Sprint("o-", i), "!"))
 	}
 	all = append(all, good)
-	now, kept, err := r.doubt(t.Context(), found{samples: all}, none, none, all[9:])
+	now, kept, err := r.dropForged(t.Context(), found{samples: all}, none, none, all[9:])
 	require.NoError(t, err)
 	require.True(t, allFit(now), "nine forgeries do not hide a genuine message")
 	require.Len(t, kept, 1)
-	require.Contains(t, newest(all)[mostSamples-1].Name, "o-1", "the newest are searched")
+	require.Contains(t, newest(all)[maxSamples-1].Name, "o-1", "the newest are searched")
 
 	d.options.Effort = 0.0001
-	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0]}}, none, now, all[:1])
+	now, kept, err = r.dropForged(t.Context(), found{samples: []sample{good, all[0]}}, none, now, all[:1])
 	require.NoError(t, err)
 	require.True(t, allFit(now), "a forgery does not refute it")
 	require.Len(t, kept, 1)
 
 	d.options.Effort = 0
 	second := message("o-2", "")
-	now, kept, err = r.doubt(t.Context(), found{samples: []sample{good, all[0], second}}, none, now,
+	now, kept, err = r.dropForged(t.Context(), found{samples: []sample{good, all[0], second}}, none, now,
 		[]sample{all[0], second})
 	require.NoError(t, err)
 	require.True(t, allFit(now), "a forgery does not hide the message that confirms it")
@@ -536,7 +536,7 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 	code := s.end()
 	require.Zero(t, code)
 	require.Contains(t, s.stdout.String(), `"type":"found"`)
-	require.Contains(t, s.stderr.String(), "HTTP 403, so it is no sample")
+	require.Contains(t, s.stderr.String(), "HTTP 403, so the request is not a sample")
 	files, err := os.ReadDir(filepath.Join(c.dir, "captured"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)

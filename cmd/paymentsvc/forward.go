@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	maxShown  = 4 << 10  // of a printed response
-	maxMasked = 64 << 10 // of a response masked for output
-	maxAnswer = 10 << 20 // of a buffered response
+	maxShown  = 4 << 10  // bytes of a printed response
+	maxMasked = 64 << 10 // bytes of a response masked for output
+	maxAnswer = 10 << 20 // bytes of a buffered response
 )
 
 // forwarder forwards messages unchanged.
@@ -48,8 +48,8 @@ type answer struct {
 	aborted any    // the panic of an incomplete response, which ends the connection
 }
 
-// forward forwards a message and writes the receiver's response. It continues after the client has left, because the
-// message may be half delivered. The caller records the response, and then panics with aborted unless it is nil.
+// forward forwards a message and writes the receiver's response. It continues if the client disconnects, because the
+// receiver may have a part of the message. The caller records the response, and panics with aborted unless it is nil.
 func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byte) (a answer) {
 	ctx := context.WithoutCancel(req.Context())
 	if f.timeout > 0 {
@@ -96,13 +96,13 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	to.RawQuery = cmp.Or(to.RawQuery, p.In.URL.RawQuery)
 	p.Out.URL, p.Out.Host = &to, cmp.Or(f.host, to.Host)
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values := p.In.Header[name]; values != nil { // ReverseProxy has dropped them
+		if values := p.In.Header[name]; values != nil { // ReverseProxy removes these headers
 			p.Out.Header[name] = values
 		}
 	}
 }
 
-// newTransport returns a transport without proxy, redirects and repeated sending. trust is the configuration of
+// newTransport returns a transport without proxy, redirects and retries. trust is the configuration of
 // [cli.Call.ClientTLS].
 func newTransport(trust *tls.Config) *http.Transport {
 	t := paymentsvc.NewTransport()
@@ -131,7 +131,7 @@ func reason(err error) string {
 	failed, ok := errors.AsType[*net.OpError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
+		return "no response in time"
 	case ok && failed.Addr != nil && errors.Is(err, syscall.ECONNREFUSED):
 		return failed.Addr.String() + " refused the connection"
 	}
@@ -149,7 +149,7 @@ func shownResponse(keys []cli.Key, head []byte, signature string) string {
 	return text[:min(len(text), maxShown)]
 }
 
-// indented returns the lines of an answer's body for output.
+// indented returns the lines of a response for output.
 func indented(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, "       "+strings.TrimRight(line, "\r\n"))

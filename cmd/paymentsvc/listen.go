@@ -23,7 +23,7 @@ func listenCommand() cli.Command {
 		Summary: "Receive notifications, verify them and forward them to your program",
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "tolerance",
 			"timestamp-header", "signature-header", "timeout", "count", "v"),
-			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is 127.0.0.1 and ::1, 0 a free port").
+			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; localhost is 127.0.0.1 and ::1, port 0 is any").
 				With("localhost:9000").Checked(cli.HostPort),
 			cli.NewFlag("forward", cli.Address, "URL", "address of your program; without a path, the requested path remains").
 				Checked(isReceiver),
@@ -31,13 +31,13 @@ func listenCommand() cli.Command {
 			cli.NewFlag("host", cli.Text, "HOST", "Host header of forwarded messages (default: the host of -forward)").
 				Checked(cli.Host),
 			cli.NewFlag("forward-timeout", cli.Duration, "DURATION", "limit for the response; 0 is no limit").With("30s"),
-			cli.NewFlag("forward-all", cli.Bool, "", "forward messages with a wrong signature or timestamp too"),
+			cli.NewFlag("forward-all", cli.Bool, "", "also forward messages with a wrong signature or timestamp"),
 			cli.NewFlag("save", cli.File, "DIR", "save each failed message, byte for byte").Checked(cli.Written),
 		),
 		Notes: "The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401,\n" +
 			"or 400 or 413 for its body. Without -forward, a valid message gets 503, because a service with redelivery then\n" +
 			"sends it again. -answer sets another status. These statuses are this command's choice.\n" +
-			"Exit codes with -count: 0 all messages were valid and accepted, 1 a message was not, 124 -timeout passed.",
+			"Exit codes with -count: 0 all messages were valid and accepted, 1 otherwise, 124 -timeout passed.",
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
 			"paymentsvc listen -addr 127.0.0.1:0 -tolerance 5m -count 1 -timeout 30s -json",
@@ -64,7 +64,7 @@ type inbox struct {
 	saveErr  error
 }
 
-// counts are the numbers of the summary.
+// counts has the numbers for the summary.
 type counts struct {
 	Received  int64 `json:"received"`
 	Valid     int64 `json:"valid"`
@@ -85,7 +85,7 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	defer stop()
 	r := &inbox{c: c, verifier: verifier, stop: stop}
 	answer := int(c.Int("answer"))
-	to, does := "", fmt.Sprintf(", answers %d: nothing is forwarded", answer)
+	to, does := "", fmt.Sprintf(", responds with %d, does not forward", answer)
 	if target != nil {
 		transport, err := clientTransport(c)
 		if err != nil {
@@ -149,7 +149,7 @@ func (r *inbox) arrive() int64 {
 // ServeHTTP receives one message.
 func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost { // a GET of a browser or health check
-		r.c.Note("only a POST counts, because a notification is a POST")
+		r.c.Note("rejected a request other than POST, because notifications are POST requests")
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
@@ -203,8 +203,8 @@ func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
 	return body, nil
 }
 
-// statusOf returns the HTTP status for a message that is not forwarded. It is valid for a valid message, and otherwise
-// the status of [paymentsvc.Webhook.Handler].
+// statusOf returns the HTTP status for a message that is not forwarded. For a valid message, this is the argument
+// valid, and otherwise the status of [paymentsvc.Webhook.Handler].
 func statusOf(v verdict, valid int) int {
 	switch v.Reason {
 	case "":

@@ -151,7 +151,7 @@ func TestListenAnswersItselfWithoutForward(t *testing.T) {
 		assert.Equal(t, test.code, wait(), d.stdout.String())
 	}
 	d.run("listen", "-addr=127.0.0.1:0", "-timeout=1ms")
-	assert.Contains(t, d.stdout.String(), ", answers 503: nothing is forwarded\n")
+	assert.Contains(t, d.stdout.String(), ", responds with 503, does not forward\n")
 	assert.Equal(t, cli.ExitMachine, d.run("listen", "-save", "taken"))
 	address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-save", "s")
 	info, err := os.Stat(filepath.Join(d.dir, "s"))
@@ -182,7 +182,7 @@ func TestListenAnswersForAReceiverThatDoesNot(t *testing.T) {
 		status int
 		said   string
 	}{
-		hangs.URL: {http.StatusGatewayTimeout, "504: no answer in time"},
+		hangs.URL: {http.StatusGatewayTimeout, "504: no response in time"},
 		gone.URL:  {http.StatusBadGateway, strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
 	} {
 		d := newDesk(t)
@@ -206,7 +206,7 @@ func TestListenSavesWhatWasAnnounced(t *testing.T) {
 	require.NoError(t, conn.Close())
 	assert.Equal(t, cli.ExitNo, wait())
 	assert.Equal(t, cli.ExitUsage, d.run("verify", "s/0001.http"))
-	assert.Contains(t, d.stderr.String(), "Content-Length is 9, and the file has 2 bytes of body")
+	assert.Contains(t, d.stderr.String(), "Content-Length is 9, but the body in the file has 2 bytes")
 }
 
 func TestForwardRecordsWhatAClientDidNotTake(t *testing.T) {

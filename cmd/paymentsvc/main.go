@@ -36,7 +36,7 @@ func main() {
 	os.Exit(cli.Main(ctx, env, program(), os.Args[1:]))
 }
 
-// stopOnSignal ends the context on the first signal. The second one ends the process.
+// stopOnSignal ends the context on the first signal. The second signal ends the process.
 func stopOnSignal(cancel context.CancelCauseFunc) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -71,7 +71,7 @@ func settingsCommand() cli.Command {
 		Flags: cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "base-url", "cacert", "partner",
 			"project", "tolerance", "timestamp-header", "signature-header", "timeout"),
 		Notes: "A flag wins over its variable, a variable over the settings file, and the settings file over the default.\n" +
-			"Of a secret, the command prints only the name of its file, and only if the file exists.",
+			"For a secret, the command prints only the name of its file, and only if the file exists.",
 		Examples: []string{"paymentsvc settings", "paymentsvc settings -config staging.json -json"},
 		Run: func(_ context.Context, c *cli.Call) error {
 			return c.PrintSettings()

@@ -67,7 +67,7 @@ func signMessage(key cli.Key, m *paymentsvc.Message) error {
 		return cannotSign(key, m, err)
 	}
 	if strings.ContainsFunc(signature, unicode.IsControl) {
-		return cli.Usagef("the scheme makes a signature with a control character, which no header can have")
+		return cli.Usagef("the scheme produces a signature with a control character, which is invalid in a header")
 	}
 	m.Header.Set("Signature", signature)
 	return nil
@@ -82,7 +82,7 @@ func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
 			hint = ": give -url"
 		}
 	}
-	return cli.Usagef("the scheme cannot sign this: %s%s", key.Mask(err.Error()), hint)
+	return cli.Usagef("the scheme cannot sign this message: %s%s", key.Mask(err.Error()), hint)
 }
 
 // shownMessage returns m with placeholders for card data, personal data and destinations in its body, because their
@@ -92,7 +92,7 @@ func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	shown := *m
 	switch body, hidden := mask.Body(m.Body); {
 	case hidden:
-		c.Note("placeholders replace card data and destinations, so a hash of the body is not the one that is signed")
+		c.Note("placeholders replace card data and destinations, so a hash of the body differs from the signed hash")
 		shown.Body = body
 	case !json.Valid(m.Body) && m.Header.Get("Content-Encoding") != "":
 		c.Note("a placeholder replaces the compressed body, because its bytes contain card data and destinations")
@@ -101,7 +101,7 @@ func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	return &shown
 }
 
-// readCapture reads the signed message of a file, and adds notes about possible losses.
+// readCapture reads the signed message in a file, and prints its notes.
 func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, error) {
 	data, err := c.ReadInput(file, file)
 	if err != nil {
@@ -147,7 +147,7 @@ func events() []string {
 	}
 }
 
-// notification is the body of a notification, its fields in the document's order (section 6).
+// notification is the body of a notification, with the fields in the order of section 6.
 type notification struct {
 	Event             string            `json:"event"`
 	OrderID           string            `json:"order_id"`
@@ -236,7 +236,7 @@ func summaryOf(body []byte) summary {
 			text = string(fields[name])
 		}
 		const most = 64
-		text = mask.Text(text) // before the cut, because a part of a card number is no card number
+		text = mask.Text(text) // before the cut, because mask does not recognize a part of a card number
 		if short := []rune(text); len(short) > most {
 			text = string(short[:most]) + "..."
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// Defaults without a setting. The interface document does not specify them.
+// The defaults of this command. The interface document does not specify them.
 const (
 	mockSecret = "secret-of-the-mock"
 	mockScheme = `hex(timestamp "." body)`
@@ -52,21 +52,21 @@ func mockCommand() cli.Command {
 			cli.NewFlag("base-path", cli.Text, "PATH", "path of the endpoints").Checked(isBasePath),
 			cli.NewFlag("public", cli.Address, "URL", "public origin of the mock, for redirect_url").
 				Checked(cli.Origin),
-			cli.NewFlag("hosts", cli.Text, "NAMES", "names of the mock besides localhost, with commas between them").
+			cli.NewFlag("hosts", cli.Text, "NAMES", "host names of the mock besides localhost, separated by commas").
 				Checked(cli.HostNames),
 			cli.NewFlag("show-bodies", cli.Bool, "", "show card data and destinations in messages"),
 			cli.NewFlag("journal", cli.Int, "MIB", "memory for the messages").With("64").Checked(cli.Between(1, 1<<20)),
 			cli.NewFlag("max-sessions", cli.Int, "N", "maximum number of sessions").
 				With("100").Checked(cli.Between(1, 1<<20)),
-			cli.NewFlag("tls-cert", cli.File, "FILE", "serve https with a new certificate, and write it to FILE").
+			cli.NewFlag("tls-cert", cli.File, "FILE", "serve https with a new certificate, written to FILE").
 				Checked(cli.Written),
-			cli.NewFlag("ready-file", cli.File, "FILE", "file for the addresses, written once the mock listens").
+			cli.NewFlag("ready-file", cli.File, "FILE", "file for the addresses, written when the mock is ready").
 				Checked(cli.Written),
 			cli.NewFlag("grace", cli.Duration, "DURATION", "time for requests in flight after SIGTERM").With("5s"),
-			cli.NewFlag("wait", cli.Address, "URL", "start no server, and wait until the mock at URL is ready").OnLine(),
+			cli.NewFlag("wait", cli.Address, "URL", "wait for the mock at URL instead of starting a mock").OnLine(),
 		),
 		Notes: "/_mock/openapi.json describes the control API, and /_mock/settings lists the mock's own choices. /ui/ is\n" +
-			"the page for testers. The key mock.projects has further projects, each with an id and a secret_file.",
+			"the page for testers. In the settings file, mock.projects lists more projects, each with id and secret_file.",
 		Examples: []string{
 			"paymentsvc mock -notify http://127.0.0.1:9000/notifications",
 			"paymentsvc mock -addr 127.0.0.1:0 -ready-file mock.json -script 'amount=13.13: DECLINED'",
@@ -78,15 +78,15 @@ func mockCommand() cli.Command {
 
 func isBasePath(text string) error {
 	if text != "" && !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#%") {
-		return errors.New("want a path that begins with a slash")
+		return errors.New("want a path that begins with a slash, without ?, # and %")
 	}
 	return nil
 }
 
-// isPair accepts the names of a code and of a message, with a comma between them. The second name may be empty.
+// isPair accepts the field names of a code and a message, separated by a comma. The second name may be empty.
 func isPair(text string) error {
 	if code, _, both := strings.Cut(text, ","); !both || code == "" {
-		return errors.New("want two names with a comma between them")
+		return errors.New("want two names, separated by a comma")
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func runMock(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	defer func() {
-		for _, l := range listeners { // closed already, except after an error
+		for _, l := range listeners { // Serve has closed them, except after an error
 			_ = l.Close()
 		}
 	}()
@@ -128,13 +128,13 @@ func runMock(ctx context.Context, c *cli.Call) error {
 		return cli.Usagef("%s", strings.ReplaceAll(err.Error(), "paymentsvctest: ", ""))
 	}
 	defer m.Close()
-	if err := sayReady(c, opt, base); err != nil {
+	if err := printReady(c, opt, base); err != nil {
 		return err
 	}
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// serveMock serves until stopped ends.
+// serveMock serves until stopped ends, and then waits for requests in flight.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
 	drained := make(chan error, 1)
@@ -160,17 +160,17 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	return err
 }
 
-// mockOptions reads the settings.
+// mockOptions converts the settings to options.
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"),
 		Notify: c.Text("notify"), Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"),
 		ErrorFormat: c.Text("error-format"), ShowBodies: c.Bool("show-bodies"),
-		Tolerance:    c.Duration("tolerance"), // 0 for any
+		Tolerance:    c.Duration("tolerance"), // 0 for "any"
 		JournalBytes: int(c.Int("journal")) << 20, MaxSessions: int(c.Int("max-sessions")), Chosen: chosen(c),
 	}
 	opt.ErrorCode, opt.ErrorMessage, _ = strings.Cut(c.Text("error-fields"), ",")
-	opt.Repeated, _ = mock.ParseRepeated(c.Text("repeated")) // one of its values
+	opt.Repeated, _ = mock.ParseRepeated(c.Text("repeated")) // the flag rejects other values
 	if c.Text("hosts") != "" {
 		opt.Hosts = strings.Split(c.Text("hosts"), ",")
 	}
@@ -197,7 +197,7 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	return opt, mockProjects(c, &opt)
 }
 
-// chosen returns the origin of each setting with another value than its default.
+// chosen returns the origin of each setting that a flag, a variable or the settings file sets.
 func chosen(c *cli.Call) map[string]string {
 	origins := map[string]string{}
 	for _, name := range []string{
@@ -243,7 +243,7 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 		return err
 	}
 	if opt.Projects[0].Secret == mockSecret {
-		c.Note("no -secret-file: the mock's own secret is public in docs/mock.md, so it protects nothing")
+		c.Note("no -secret-file: the mock's own secret does not protect it, because docs/mock.md publishes the secret")
 	}
 	for i := range opt.Projects {
 		p := &opt.Projects[i]
@@ -260,7 +260,7 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 		}
 	}
 	if _, err := canonical.ParseScheme(opt.SchemeText); err != nil && len(opt.Projects) > 1 {
-		return c.Fail("projects", "the scheme needs the secret, so it serves one project only")
+		return c.Fail("projects", "the scheme contains the secret, so only one project can use this scheme")
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func moreProjects(c *cli.Call, opt *mock.Options) error {
 		}
 		p.Balance, err = paymentsvc.ParseAmount(cmp.Or(given.Balance, "0"))
 		if err != nil {
-			return c.Fail("projects", "balance: not a decimal number as text")
+			return c.Fail("projects", "balance: want a string with a decimal number")
 		}
 		opt.Projects = append(opt.Projects, p)
 	}
@@ -316,13 +316,13 @@ type ready struct {
 	SecretFrom string `json:"secret_from"` // a flag, a variable, a place in the settings file, or byMock
 }
 
-func sayReady(c *cli.Call, opt mock.Options, base string) error {
+func printReady(c *cli.Call, opt mock.Options, base string) error {
 	r := ready{
 		BaseURL: base + opt.BasePath, ControlURL: base + "/_mock", PageURL: base + "/ui/", PartnerID: opt.PartnerID,
 		ProjectID: opt.Projects[0].ID, PID: os.Getpid(), SecretFrom: opt.Chosen["secret"],
 	}
 	if c.Text("ready-file") != "" {
-		text, _ := json.Marshal(r) // a struct of texts and numbers
+		text, _ := json.Marshal(r) // encoding strings and numbers never fails
 		if err := c.ReplaceFile("ready-file", append(text, '\n')); err != nil {
 			return err
 		}
@@ -333,10 +333,10 @@ func sayReady(c *cli.Call, opt mock.Options, base string) error {
 	}
 	c.Print("ready", r, fmt.Sprintf("ready  %s  page /ui/  control /_mock  partner %d  project %d  secret: %s",
 		r.BaseURL, r.PartnerID, r.ProjectID, from))
-	c.Note("parts that the interface document does not specify are the mock's choice or yours: see /_mock/settings")
+	c.Note("the interface document leaves choices open: /_mock/settings lists the choices of the mock and yours")
 	if u, err := url.Parse(base); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && !addr.IsLoopback() {
-			c.Note("other machines can reach this address: they can use the page and the control API " +
+			c.Note("other machines can reach this address, and use the page and the control API " +
 				"without a password")
 		}
 	}
@@ -371,7 +371,7 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 				return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(
 					"the mock at %s does not accept this host name: start it with -hosts %s", base.Host, base.Hostname())}
 			}
-			last = fmt.Sprintf("HTTP %d, which is not that of a ready mock server", resp.StatusCode)
+			last = fmt.Sprintf("HTTP %d, but not from a ready mock server", resp.StatusCode)
 		} else if ctx.Err() == nil {
 			last = reason(err)
 		}

@@ -84,7 +84,7 @@ func messageToSign(c *cli.Call, file string) (*paymentsvc.Message, error) {
 		if c.Bool("trim") {
 			body = bytes.TrimSuffix(rest, []byte("\r"))
 		} else {
-			c.Note("%s ends with a line end, which is signed; -trim leaves it out", file)
+			c.Note("%s ends with a line end, which is signed; -trim removes the line end", file)
 		}
 	}
 	if len(body) == 0 {
@@ -99,7 +99,7 @@ func messageToSign(c *cli.Call, file string) (*paymentsvc.Message, error) {
 	return newMessage(kindOf(c, nil), strings.ToUpper(c.Text("method")), address, seconds, body), nil
 }
 
-// printSigned prints a signed message. The command for curl names file instead of the body, unless file is "".
+// printSigned prints a signed message. The curl command sends the body from file, unless file is "".
 func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, file string) error {
 	out := struct {
 		Timestamp string `json:"timestamp"`
@@ -124,7 +124,7 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, file string) e
 	case m.URL == nil:
 		return cli.Usagef("-as %s: needs -url", out.As)
 	case out.As != "http" && m.URL.Port() == map[string]string{"http": "80", "https": "443"}[m.URL.Scheme]:
-		return c.Fail("url", "want no port %s: clients leave it out of the Host, which may be signed", m.URL.Port())
+		return c.Fail("url", "want no port %s: clients omit a default port from the Host, which may be signed", m.URL.Port())
 	}
 	out.Text, err = capture.Code(out.As, captured(m), file)
 	if err != nil {
@@ -133,8 +133,8 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, file string) e
 	return c.PrintRaw("signed", out, out.Text)
 }
 
-// isFile reports whether a later command can read the same bytes from a file. It cannot from a pipe, or from the
-// standard input of this command.
+// isFile reports whether a later command can read the same bytes from a file. A later command cannot read them from a
+// pipe, or from the standard input of this command.
 func isFile(c *cli.Call, name string) bool {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(c.Dir, name)
@@ -150,7 +150,7 @@ func shownText(key cli.Key, m *paymentsvc.Message) (string, error) {
 	}
 	text, err := key.Shown.Canonical(nil, m)
 	if err != nil {
-		return "", cli.Usagef("the scheme cannot sign this: %s", key.Mask(err.Error()))
+		return "", cli.Usagef("the scheme cannot sign this message: %s", key.Mask(err.Error()))
 	}
 	return key.Mask(string(text)), nil
 }

@@ -25,7 +25,7 @@ func TestSignPrintsTheTwoHeaders(t *testing.T) {
 		args, signed, timestamp, note string
 	}{
 		{"sign body.json", "{\"a\": 1}\r\n", "1700000000",
-			"note   body.json ends with a line end, which is signed; -trim leaves it out\n"},
+			"note   body.json ends with a line end, which is signed; -trim removes the line end\n"},
 		{"sign -trim body.json", `{"a": 1}`, "1700000000", ""},
 		{"sign -timestamp 5 -trim -", "x", "5", "note   the body is not JSON\n"},
 		{"sign -kind notification -timestamp 5 empty", "", "5", "note   the body is empty\n"},
@@ -121,7 +121,7 @@ func TestSignUsageErrors(t *testing.T) {
 	d.stdin = "{}"
 	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
 	assert.Contains(t, d.stderr.String(),
-		"the scheme cannot sign this: canonical string: canonical: Path needs the address, but this message has no "+
+		"the scheme cannot sign this message: canonical string: canonical: Path needs the address, but this message has no "+
 			"address: give -url\n")
 }
 

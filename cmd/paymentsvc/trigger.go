@@ -30,8 +30,8 @@ func triggerCommand() cli.Command {
 		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount).OnLine(),
 		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)").OnLine(),
 		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)").OnLine(),
-		cli.NewFlag("set", cli.List, "NAME=VALUE", "another field of the document").OnLine(),
-		cli.NewFlag("body", cli.Text, "FILE", "send these bytes instead of an EVENT, - for standard input").OnLine(),
+		cli.NewFlag("set", cli.List, "NAME=VALUE", "value of a field, except event").OnLine(),
+		cli.NewFlag("body", cli.Text, "FILE", "send the bytes of FILE instead of an EVENT; - is standard input").OnLine(),
 		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature").OnLine(),
 		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature").OnLine(),
 		cli.NewFlag("fault", cli.Text, "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'").
@@ -46,8 +46,8 @@ func triggerCommand() cli.Command {
 		Flags: slices.Concat(flags,
 			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
-			"The numbers of the statuses are this command's choice: -set status=N -set status_code=N changes them.\n" +
-			"Exit code 0: the receiver accepted the message with a 2xx, or rejected the fault. 1: it did not.",
+			"This command chooses the numbers of each status. -set status=N -set status_code=N changes them.\n" +
+			"Exit code 0: the receiver accepted a genuine message with a 2xx, or rejected a bad message. 1: otherwise.",
 		Examples: []string{
 			"paymentsvc trigger payment.status_changed -order-id o-1 -to http://127.0.0.1:3000/hook",
 			"paymentsvc trigger payment.status_changed -fault forged -to http://127.0.0.1:3000/hook",
@@ -60,8 +60,8 @@ func triggerCommand() cli.Command {
 // delivery is a message to send.
 type delivery struct {
 	message    *paymentsvc.Message
-	keys       []cli.Key // hidden in all output; the first one signs
-	what       string    // a few words for the output
+	keys       []cli.Key // hidden in all output; the first key signs
+	what       string    // describes the message in the output
 	asSent     bool      // keeps the old timestamp and signature
 	fault      fault
 	faultValue string // "5m" of "late 5m"
@@ -93,7 +93,7 @@ func runTrigger(ctx context.Context, c *cli.Call) error {
 	return nil
 }
 
-// newDelivery returns the message of the flags. Only -as-sent keeps a signature.
+// newDelivery composes the message from the flags. Without -as-sent, the message has no signature yet.
 func newDelivery(c *cli.Call) (*delivery, error) {
 	d := &delivery{times: 1, cut: -1, asSent: c.Bool("as-sent")}
 	name, value, _ := strings.Cut(c.Text("fault"), " ")
@@ -107,11 +107,11 @@ func newDelivery(c *cli.Call) (*delivery, error) {
 	case event && body, event && replay, body && replay, !event && !body && !replay:
 		return nil, cli.Usagef("want one of EVENT, -body and -replay")
 	case extra >= 0 && !event:
-		return nil, cli.Usagef("-%s: goes with an EVENT only", fields[extra])
+		return nil, cli.Usagef("-%s: allowed only with an EVENT", fields[extra])
 	case d.asSent && !replay:
-		return nil, cli.Usagef("-as-sent: goes with -replay only")
+		return nil, cli.Usagef("-as-sent: allowed only with -replay")
 	case d.asSent && d.fault.signs:
-		return nil, cli.Usagef("-fault: %s needs a new signature, and -as-sent keeps the old one", d.fault.name)
+		return nil, cli.Usagef("-fault: %s needs a new signature, but -as-sent keeps the old signature", d.fault.name)
 	}
 	m, err := d.source(c)
 	if err != nil {
@@ -132,10 +132,10 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	case file != "":
 		d.what = file + " with a new timestamp and signature"
 		if d.asSent {
-			d.what = file + " as it was sent"
+			d.what = file + " unchanged"
 		}
 		m, err = readCapture(c, file, capture.Options{})
-		for _, name := range []string{ // headers of another connection
+		for _, name := range []string{ // these headers describe the captured connection
 			"Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		} {
 			m.Header.Del(name)
@@ -150,7 +150,7 @@ func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	return m, err
 }
 
-// fault is a deliberate fault of a delivery, in the words of [paymentsvctest.ParseNotificationFault].
+// fault is a deliberate fault of a delivery. [paymentsvctest.ParseNotificationFault] defines the names.
 type fault struct {
 	name  string
 	bad   string // describes the bad message in the output; "" for a genuine message
@@ -187,7 +187,7 @@ func isFault(text string) error {
 	return nil
 }
 
-// prepare applies the fault and signs.
+// prepare applies the fault and signs the message.
 func (d *delivery) prepare(c *cli.Call) error {
 	if d.fault.bad != "" {
 		d.what = d.fault.name + " on purpose"
@@ -209,7 +209,7 @@ func (d *delivery) prepare(c *cli.Call) error {
 	}
 	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
 	if d.asSent && !hasKeys {
-		return nil // without a key, the response needs no masking
+		return nil // without a key, masking is not necessary
 	}
 	d.keys, err = c.Keys()
 	if err != nil || d.asSent {
@@ -281,7 +281,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.message.URL.String(), io.NopCloser(body))
 	if err != nil {
-		return cli.Usagef("-to: the address cannot be requested")
+		return cli.Usagef("-to: the address is invalid")
 	}
 	req.ContentLength = int64(len(d.message.Body))
 	req.Header = d.message.Header
@@ -292,7 +292,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	switch {
 	case err == nil:
 		result.Status = resp.StatusCode
-		head, _ = io.ReadAll(io.LimitReader(resp.Body, maxMasked)) // possibly incomplete
+		head, _ = io.ReadAll(io.LimitReader(resp.Body, maxMasked)) // an incomplete response is enough
 		_ = resp.Body.Close()
 	case ctx.Err() != nil:
 		return cli.Ended(ctx)
@@ -313,7 +313,7 @@ func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 		return cli.No()
 	}
 	if d.fault.bad != "" && result.Status > 0 {
-		c.Note("a receiver that rejects every message passes too: check that it accepts a genuine message")
+		c.Note("a receiver that rejects every message passes too: also send a genuine message")
 	}
 	return nil
 }
@@ -339,14 +339,14 @@ func (d *delivery) judge(s *sent) {
 	answer := fmt.Sprintf("HTTP %d", s.Status)
 	switch {
 	case s.Status == 0:
-		s.OK, s.Result = true, "no answer, as it should be"
+		s.OK, s.Result = true, "no response, as expected"
 	case d.fault.bad == "":
 		s.OK, s.Result = accepted(s.Status), fmt.Sprintf("%s in %dms", answer, s.Millis)
 	case accepted(s.Status):
 		s.Result = answer + ": the receiver accepted " + d.fault.bad
 	case paymentsvctest.Delivery{HTTPStatus: s.Status}.Rejected():
-		s.OK, s.Result = true, answer+": rejected, as it should be"
+		s.OK, s.Result = true, answer+": rejected, as expected"
 	default:
-		s.Result = answer + ": no proof that the receiver has checked it"
+		s.Result = answer + ": does not prove that the receiver checked the message"
 	}
 }

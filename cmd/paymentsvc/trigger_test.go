@@ -209,7 +209,7 @@ func TestTriggerAsSentKeepsTimestampAndSignature(t *testing.T) {
 	}))
 	defer server.Close()
 	assert.Zero(t, d.run("trigger", "-replay", "old.http", "-as-sent", "-to", server.URL), d.stderr.String())
-	assert.Contains(t, d.stdout.String(), "sent   old.http as it was sent, HTTP 200 in ")
+	assert.Contains(t, d.stdout.String(), "sent   old.http unchanged, HTTP 200 in ")
 }
 
 func TestTriggerShiftsTimestampsByAnyTime(t *testing.T) {
@@ -265,11 +265,11 @@ func TestTriggerErrorNamesTheReason(t *testing.T) {
 		"trigger payment.status_changed -to http://a -body x": {2,
 			"want one of EVENT, -body and -replay"},
 		"trigger -to http://a -body x -amount 1": {2,
-			"-amount: goes with an EVENT only"},
+			"-amount: allowed only with an EVENT"},
 		"trigger -to http://a -body key.txt -as-sent": {2,
-			"-as-sent: goes with -replay only"},
+			"-as-sent: allowed only with -replay"},
 		"trigger -to http://a -replay key.txt -as-sent -fault late": {2,
-			"-fault: late needs a new signature, and -as-sent keeps the old one"},
+			"-fault: late needs a new signature, but -as-sent keeps the old signature"},
 		"trigger -to http://a -replay key.txt": {2, "key.txt:1:"},
 		"trigger payment.status_changed -to " + gone.URL: {3, "-to: " +
 			strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},

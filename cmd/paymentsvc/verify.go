@@ -73,9 +73,9 @@ func runVerify(_ context.Context, c *cli.Call) error {
 	if !result.Valid {
 		switch result.Reason {
 		case "signature_mismatch":
-			c.Note("paymentsvc discover finds the scheme of a message that is known to be signed correctly")
+			c.Note("paymentsvc discover finds the scheme from a correctly signed message")
 		case "timestamp_too_old", "timestamp_too_new":
-			c.Note("the signature is right; -tolerance any accepts every age")
+			c.Note("the signature is correct; -tolerance any accepts every age")
 		}
 		return cli.No()
 	}
@@ -89,8 +89,8 @@ type verifier struct {
 	webhooks  []*paymentsvc.Webhook
 	explainer *discover.Explainer
 	now       func() time.Time
-	timestamp string // the names of the two headers
-	signature string
+	timestamp string // a header name
+	signature string // a header name
 }
 
 func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
@@ -107,7 +107,7 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 		scheme := key.Scheme
 		scheme.Canonical = func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 			message := *m
-			message.Kind = kind // a Webhook sets the kind of notifications
+			message.Kind = kind // a Webhook sets KindNotification
 			return key.Scheme.Canonical(dst, &message)
 		}
 		webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
@@ -121,7 +121,7 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 	}
 	text, seenIn := cutSeen(v.keys[0].Text)
 	if seenIn == requests && kind == paymentsvc.KindNotification {
-		c.Note("the scheme was seen in requests only, and notifications may have another one: discover -listen finds it")
+		c.Note("the scheme was seen in requests only, and notifications may have another scheme: run discover -listen")
 	}
 	v.explainer = &discover.Explainer{Scheme: v.keys[0].Scheme, Secret: v.keys[0].Secret, Text: text}
 	return v, nil
@@ -146,8 +146,8 @@ type difference struct {
 	Expected string `json:"expected"`
 }
 
-// verify checks a message. r.URL is its address. It ignores r.Body. For a compressed body with a wrong signature, it
-// also checks the decompressed body.
+// verify checks r with the given body and ignores r.Body. r.URL must be the whole address. If the signature does not
+// match a compressed body, verify also checks the decompressed body.
 func (v *verifier) verify(r *http.Request, body []byte) verdict {
 	result := v.verifyBody(r, body)
 	plain, compressed := capture.Decompressed(r.Header, body, maxMessage)
@@ -230,7 +230,7 @@ func (d *verdict) decide(err error) {
 			return
 		}
 	}
-	d.Reason = "scheme" // without a canonical string for this message
+	d.Reason = "scheme" // the scheme has no canonical string for this message
 }
 
 // explain describes the mistake behind a wrong signature.
@@ -250,7 +250,7 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	if !bytes.Equal(mistake.Message.Body, body) {
 		d.Message += ": the body was rewritten on its way here, or before it was signed"
 	}
-	expected, _ := key.Scheme.Canonical(nil, message) // Explain has made it
+	expected, _ := key.Scheme.Canonical(nil, message) // Explain has computed this string
 	at := paymentsvctest.NewDifference(mistake.Canonical, expected, message.Timestamp)
 	if at == nil || key.Shown.Canonical == nil {
 		return

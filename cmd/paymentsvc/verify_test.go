@@ -68,12 +68,12 @@ func TestVerifyNamesTheReason(t *testing.T) {
 		assert.Equal(t, test.code == 0, object["valid"], test.name)
 		assert.Len(t, object, 16, "all fields are always there")
 		assert.Equal(t, strings.HasPrefix(test.reason, "timestamp_too"),
-			strings.Contains(d.stderr.String(), "the signature is right; -tolerance any"), test.name)
+			strings.Contains(d.stderr.String(), "the signature is correct; -tolerance any"), test.name)
 	}
 }
 
 func TestVerifyNotesASchemeSeenInRequestsOnly(t *testing.T) {
-	const note = "the scheme was seen in requests only, and notifications may have another one"
+	const note = "the scheme was seen in requests only, and notifications may have another scheme"
 	d := newDesk(t)
 	d.write("notification.http", signed(t, testBody, "1700000000"))
 	d.write("wrong.http", strings.Replace(signed(t, testBody, "1700000000"), "o-1", "o-2", 1))

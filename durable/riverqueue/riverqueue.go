@@ -1,8 +1,8 @@
 // Package riverqueue shares the work of a [durable.Store] between processes with River, on PostgreSQL. It is for
-// projects with River in use. Without River, [durable.Store.Run] in each process does the same work.
+// projects that already use River. Without River, [durable.Store.Run] in each process does the same work.
 //
 // A job carries a batch of work, "send due rows for ten seconds", and never a payout. River delivers a job at least
-// once, and the claim of its row keeps a payout from being sent twice. A repeated job and a job without due rows are
+// once, and the claim of a payout prevents that it is sent twice. A repeated job and a job without due rows are
 // harmless. River adds a wake-up across processes, its UI, and one place for all your jobs.
 //
 //	queue, err := riverqueue.New(store, riverqueue.Config{})
@@ -40,20 +40,21 @@ import (
 )
 
 const (
-	// maxRecordTime is the time after its last claim in which a batch may wait for an unavailable database.
+	// maxRecordTime is the maximum time after its last claim that a batch waits for an unavailable database.
 	maxRecordTime = 12 * time.Minute
-	// maxClockDifference is between a process and the database. River compares the two clocks.
+	// maxClockDifference is the accepted difference between the clocks of a process and of the database, which River
+	// compares.
 	maxClockDifference = 5 * time.Minute
 )
 
 // Config configures a [Queue]. Its zero value has the defaults.
 type Config struct {
-	// Name is River's name of the queue; "" means "payouts".
+	// Name is the name of the queue in River. "" means "payouts".
 	Name string
 	// Batch limits a batch. Rows 0 means 500, and Duration 0 means 10 seconds. A job runs batches for Duration, and
 	// sweeps between them.
 	Batch durable.BatchLimit
-	// Poll is the interval between jobs inserted by River's leader, for rows without a Wake. 0 means 1 second.
+	// Poll is the interval of the jobs that River's leader inserts, for rows without a Wake. 0 means 1 second.
 	Poll time.Duration
 }
 
@@ -81,12 +82,12 @@ func New(store *durable.Store, c Config) (*Queue, error) {
 }
 
 // AddTo adds the worker, the queue and the periodic job to c. c.Workers is required. A job may run for two batches, a
-// sweep and twelve minutes, because a completion waits for an unavailable database. River compares two clocks to rescue
-// a job. So AddTo sets a c.RescueStuckJobsAfter of 0, and returns an error if the value is too short.
+// sweep and twelve minutes, because a completion waits for an unavailable database. If c.RescueStuckJobsAfter is 0,
+// AddTo sets it to this time and a difference of clocks. AddTo returns an error if the value is too short.
 //
-// The stop of a service waits for a batch, because Config.Drain of the Store does not limit RunBatch. Give the context
-// of River's Stop more than twice the batch's Duration and the Store's Timeout. At its end, the calls in flight stay
-// claimed and become unknown at the end of their leases.
+// River's Stop waits for a batch, because Config.Drain of the Store does not limit RunBatch. The context of Stop needs
+// more time than twice the batch's Duration and the Store's Timeout together. After the end of this context, rows with
+// calls in flight stay claimed and become unknown at the end of their leases.
 func (q *Queue) AddTo(c *river.Config) error {
 	if c.Workers == nil {
 		return errors.New("riverqueue: river.Config.Workers is required")
@@ -114,8 +115,8 @@ func (q *Queue) AddTo(c *river.Config) error {
 	return nil
 }
 
-// Start inserts a job and starts client, whose Config has been passed to [Queue.AddTo]. Payouts from before a crash are
-// sent without a leader of River. It returns the error of the insert or of [river.Client.Start].
+// Start inserts a job and starts client, whose Config has been passed to [Queue.AddTo]. So payouts from before a crash
+// do not wait for a leader of River. It returns the error of the insert or of [river.Client.Start].
 func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error {
 	if _, err := client.Insert(ctx, Batch{}, q.options()); err != nil {
 		return fmt.Errorf("riverqueue: start: %w", err)
@@ -125,8 +126,8 @@ func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error 
 
 // Wake inserts a job in tx, so that the commit starts the work at once. Call it after [durable.Store.QueuePayouts], and
 // in payoutcsv.ImportConfig.Wake. It inserts at most one job per second and process. A running batch or the periodic
-// job finds the other rows. River sends one notification of inserts per river.Config.FetchCooldown, by default 100 ms,
-// and finds further jobs after Poll.
+// job finds the other rows. River sends at most one notification of inserts per river.Config.FetchCooldown, by default
+// 100 ms. It finds other jobs after Poll.
 func (q *Queue) Wake(ctx context.Context, client *river.Client[*sql.Tx], tx *sql.Tx) error {
 	if !q.once(&q.woken, time.Second) {
 		return nil
@@ -149,10 +150,10 @@ func (q *Queue) once(last *time.Time, d time.Duration) bool {
 	return true
 }
 
-// options returns options without uniqueness, because the job of a dead process would block other jobs.
+// options returns options without uniqueness, because otherwise the job of a dead process would block new jobs.
 func (q *Queue) options() *river.InsertOpts { return &river.InsertOpts{Queue: q.c.Name} }
 
-// Batch is the empty arguments of a job. A job sends due rows.
+// Batch is the type of a job that sends due rows. It has no arguments.
 type Batch struct{}
 
 // Kind returns "paymentsvc_batch".
@@ -168,7 +169,7 @@ func (w *worker) Timeout(*river.Job[Batch]) time.Duration {
 	return 3*w.queue.c.Batch.Duration + maxRecordTime
 }
 
-// NextRetry returns a near time, because only an error of the database fails a job.
+// NextRetry returns the time after one Poll, because a job fails only after an error of the database.
 func (w *worker) NextRetry(*river.Job[Batch]) time.Time { return time.Now().Add(w.queue.c.Poll) }
 
 // Work runs batches, and sweeps between them, until no due row remains or the Duration of a batch has passed. Later
@@ -190,7 +191,7 @@ func (w *worker) Work(ctx context.Context, _ *river.Job[Batch]) error {
 	}
 }
 
-// sweep sweeps at most once per Poll.
+// sweep calls Store.Sweep, at most once per Poll.
 func (q *Queue) sweep(ctx context.Context) error {
 	if !q.once(&q.swept, q.c.Poll) {
 		return nil

@@ -36,9 +36,9 @@ func main() {
 	flag.StringVar(&set.client.BaseURL, "base-url", "", "`address` of a server; STARTS TWO PAYMENTS AND A PAYOUT there")
 	flag.Int64Var(&set.client.PartnerID, "partner", 0, "partner `id`")
 	flag.Int64Var(&set.client.ProjectID, "project", 0, "project `id`")
-	flag.StringVar(&set.secretFile, "secret-file", "", "`file` with the project secret key; a line end is ignored")
+	flag.StringVar(&set.secretFile, "secret-file", "", "`file` with the project secret key; a final line break is ignored")
 	flag.StringVar(&set.scheme, "scheme", "", "`text` like hex(timestamp '.' body); see docs/signing.md")
-	flag.StringVar(&set.errorFields, "error-fields", "", "`names` of an error's code and message, like a,b")
+	flag.StringVar(&set.errorFields, "error-fields", "", "`names` of the code and message fields of an error, like a,b")
 	flag.Parse()
 	if err := run(context.Background(), set, os.Stdout); err != nil {
 		printFailure(os.Stderr, "error", err)
@@ -53,7 +53,7 @@ func run(ctx context.Context, set settings, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return moveMoney(ctx, config, out) // the service sends notifications to the address configured there
+		return moveMoney(ctx, config, out) // the service sends notifications to its configured address
 	}
 	fake, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: 1001, Projects: []paymentsvctest.Project{{ID: 2002, Secret: fakeSecret}}, Scheme: fakeScheme,
@@ -76,7 +76,7 @@ func run(ctx context.Context, set settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var seen sync.Map // a table with a unique index on the Key in your program, changed together with the order
+	var seen sync.Map // in your program a table with a unique index on Key, in the order's transaction
 	handler := webhook.Handler(func(_ context.Context, n *paymentsvc.Notification) error {
 		if _, duplicate := seen.LoadOrStore(n.Key(), true); duplicate {
 			printLine(out, "duplicate", "already applied")
@@ -190,7 +190,7 @@ func printFailure(out io.Writer, label string, err error) {
 	case paymentsvc.SafeToRetry(err):
 		printLine(out, "", "retry later with the same user_data; for 401 and 403 correct the key or the clock first")
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
-		printLine(out, "", "money may have moved: do not start it again, but query its status")
+		printLine(out, "", "money may have moved: query the status, and do not repeat the call")
 	default:
 		printLine(out, "", "rejected: a retry would not help")
 	}
@@ -220,7 +220,7 @@ func (set settings) config() (paymentsvc.Config, error) {
 	if err != nil {
 		return set.client, err
 	}
-	if code, message, _ := strings.Cut(set.errorFields, ","); code != "" { // without a code, no failure is rejected
+	if code, message, _ := strings.Cut(set.errorFields, ","); code != "" { // without a code field, DecodeError stays unset
 		set.client.DecodeError = paymentsvc.ErrorFields(code, message)
 	}
 	set.client.Signer, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})

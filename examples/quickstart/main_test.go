@@ -35,7 +35,7 @@ const (
 	first      = "00000000-0000-4000-8000-000000000001"
 	moneyMoved = `payment        order ` + first + `; send the payer to https://pay.example/payment/` + first + `
 lost response  paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: unexpected EOF
-               money may have moved: do not start it again, but query its status
+               money may have moved: query the status, and do not repeat the call
 reconciled     the service started it as order 00000000-0000-4000-8000-000000000002; do not start it again
 payout         order 00000000-0000-4000-8000-000000000003
 balance        -10.50 XTS for payouts
@@ -80,7 +80,7 @@ func TestRunComparesARejectionWithTheErrorFields(t *testing.T) {
 	const reports, misses = `an unknown project has the code "ids"`, "-error-fields: the rejection of an unknown project"
 	for _, test := range []struct{ service, fields, want string }{
 		{"error_code,error_message", "code,message", misses},
-		{"error_code,error_message", "", "money may have moved: do not start it again"},
+		{"error_code,error_message", "", "money may have moved: query the status"},
 		{"errors.0.code,errors.0.text", "errors.0.code,errors.0.text", reports},
 		{"errors.0.code,errors.0.text", "errors.code,errors.text", misses},
 	} {

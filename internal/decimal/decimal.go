@@ -16,13 +16,13 @@ import (
 const MaxDigits = 64
 
 var (
-	// ErrSyntax is a text that is not a number in JSON's grammar.
+	// ErrSyntax rejects a text other than a number in JSON's grammar.
 	ErrSyntax = errors.New("not a decimal number")
-	// ErrTooLong is a number of more than MaxDigits digits.
+	// ErrTooLong rejects a number of more than MaxDigits digits.
 	ErrTooLong = errors.New("more than 64 digits")
-	// ErrInexact is a number with digits below the requested scale.
+	// ErrInexact rejects a number with non-zero decimals beyond the requested scale.
 	ErrInexact = errors.New("more decimals than the scale holds")
-	// ErrOverflow is a number that does not fit in an int64 at the requested scale.
+	// ErrOverflow rejects a number too large for an int64 at the requested scale.
 	ErrOverflow = errors.New("too large for an int64")
 )
 
@@ -42,9 +42,9 @@ func Parse[T string | []byte](s T) (string, error) {
 // number describes the mantissa and the exponent of a text.
 type number struct {
 	mantissa    int   // bytes of sign, integer digits, point and decimals
-	decimals    int   // digits behind the point
+	decimals    int   // digits after the point
 	significant int   // digits from the first nonzero digit
-	exponent    int64 // saturated far beyond MaxDigits plus any mantissa that memory holds
+	exponent    int64 // capped far above MaxDigits and the length of any mantissa
 	negative    bool
 	zero        bool
 }
@@ -112,9 +112,9 @@ func exponent[T string | []byte](s T) (value int64, ok bool) {
 	return sign * value, true
 }
 
-// expand returns the number without an exponent. It checks the length first.
+// expand returns the number without an exponent. It checks the length first, because an exponent can mean gigabytes.
 func (n number) expand(mantissa string) (string, error) {
-	decimals := int64(n.decimals) - n.exponent // a negative number adds zeros before the point
+	decimals := int64(n.decimals) - n.exponent // if negative, the zeros to add before the point
 	if decimals > MaxDigits {
 		return "", ErrTooLong
 	}
@@ -134,7 +134,7 @@ func (n number) expand(mantissa string) (string, error) {
 	return fromDigits(n.negative, digits, scale), nil
 }
 
-// fromDigits removes leading zeros from digits and adds a point before the last scale digits, if scale is positive.
+// fromDigits returns digits with a point before the last scale digits. It adds leading zeros if digits is too short.
 func fromDigits(negative bool, digits string, scale int) string {
 	if missing := scale + 1 - len(digits); missing > 0 {
 		digits = strings.Repeat("0", missing) + digits
@@ -149,7 +149,7 @@ func fromDigits(negative bool, digits string, scale int) string {
 	return digits
 }
 
-// FromMinor writes units of 10^-scale as a decimal: 1050 at scale 2 is "10.50".
+// FromMinor returns units of 10^-scale as a decimal. For example, 1050 at scale 2 is "10.50".
 func FromMinor(units int64, scale uint8) string {
 	digits, negative := strings.CutPrefix(strconv.FormatInt(units, 10), "-")
 	return fromDigits(negative, digits, int(scale))
@@ -190,7 +190,7 @@ func Round(text string, scale uint8) (string, error) {
 	return Parse(fromDigits(negative, string(digits), int(scale)))
 }
 
-// increment adds 1 to a number of decimal digits, in place where no digit is added.
+// increment adds 1 to a number of decimal digits. It changes digits in place, unless the result is longer.
 func increment(digits []byte) []byte {
 	for i := len(digits) - 1; i >= 0; i-- {
 		if digits[i] != '9' {
@@ -202,7 +202,7 @@ func increment(digits []byte) []byte {
 	return append([]byte{'1'}, digits...)
 }
 
-// Sign is -1, 0 or 1.
+// Sign returns -1, 0 or 1.
 func Sign(text string) int {
 	switch {
 	case strings.Trim(text, "-0.") == "":
@@ -213,7 +213,7 @@ func Sign(text string) int {
 	return 1
 }
 
-// Cmp compares by value, so "1.0" and "1.00" are equal.
+// Cmp compares values and returns -1, 0 or 1. "1.0" and "1.00" are equal.
 func Cmp(a, b string) int {
 	sign := Sign(a)
 	if other := Sign(b); sign != other {
@@ -230,15 +230,15 @@ func Cmp(a, b string) int {
 	return sign * magnitude
 }
 
-// parts cuts a number at its sign and point.
+// parts returns the sign, the integer digits and the decimals of a number.
 func parts(text string) (negative bool, integer, decimals string) {
 	text, negative = strings.CutPrefix(text, "-")
 	integer, decimals, _ = strings.Cut(text, ".")
 	return negative, integer, decimals
 }
 
-// From128 returns the value of an IEEE 754 decimal128 in binary encoding, as BSON has it, given as its high and low 64
-// bits. It keeps the scale, and returns ErrSyntax for infinities and NaN.
+// From128 returns the number in an IEEE 754 decimal128 with binary encoding, as in BSON. high and low are its two
+// halves. The result keeps the scale. The error is ErrSyntax for infinities and NaN.
 func From128(high, low uint64) (string, error) {
 	const bias = 6176
 	sign := ""
@@ -250,7 +250,7 @@ func From128(high, low uint64) (string, error) {
 		if high>>59&3 == 3 {
 			return "", ErrSyntax
 		}
-		// Coefficients of this form are larger than 34 digits, which the standard reads as zero.
+		// In this form the coefficient has more than 34 digits, so the standard defines the value as zero.
 		exponent, high, low = high>>47&(1<<14-1), 0, 0
 	}
 	coefficient := new(big.Int).SetUint64(high & (1<<49 - 1))

@@ -19,17 +19,17 @@ type Need uint8
 const (
 	// Optional allows a field to be absent or null.
 	Optional Need = iota
-	// Either is Optional, but one of the fields with Either must be present and readable.
+	// Either is like Optional, but at least one field with Either must be present and readable.
 	Either
 	// Required rejects an absent or null field.
 	Required
-	// Filled is Required, and rejects empty text.
+	// Filled is like Required, and also rejects empty text.
 	Filled
 )
 
 func (n Need) optional() bool { return n == Optional || n == Either }
 
-// Field is one known field.
+// Field is a known field and the destination of its value.
 type Field struct {
 	Name string
 	Into any // *string, *int64 or a json.Unmarshaler
@@ -74,8 +74,8 @@ func Value(data []byte, name string) json.RawMessage {
 	return found
 }
 
-// Element returns the element of a list at the index in decimal digits, as JSON, or nil if it is absent or empty as in
-// [Value]. list is complete.
+// Element returns the element of list at index, as JSON, or nil if the element is absent or empty as in [Value]. index
+// has decimal digits, and list is complete.
 func Element(list []byte, index string) json.RawMessage {
 	at, err := strconv.ParseUint(index, 10, 31)
 	var elements []json.RawMessage
@@ -98,8 +98,8 @@ func isObject(data []byte, member func(name, value []byte)) bool {
 	return end >= 0 && SkipSpace(data, end) == len(data)
 }
 
-// Members calls member with the quoted name and the value of each member of the object at data[start], in their order.
-// It returns the index after the object, or -1 for invalid JSON. member also receives the members before a mistake.
+// Members calls member with the quoted name and the value of each member of the object at data[start], in order. It
+// returns the index after the object, or -1 for invalid JSON, also after it has called member for earlier members.
 func Members(data []byte, start int, member func(name, value []byte)) int {
 	return endOfObject(data, start, 0, member)
 }
@@ -145,7 +145,7 @@ type reader struct {
 
 func (r *reader) read(data []byte, fields []Field) error {
 	if !isObject(data, func(name, value []byte) { r.member(fields, name, value) }) {
-		return invalid(data) // without the errors of its fields, because the rest of the text is unknown
+		return invalid(data) // not r.failure, because the whole text is invalid
 	}
 	if r.failure != nil {
 		return r.failure
@@ -184,7 +184,7 @@ func (r *reader) member(fields []Field, name, value []byte) {
 	}
 }
 
-// names lists the malformed fields.
+// names returns the names of the malformed fields.
 func (r *reader) names(fields []Field) (names []string) {
 	for at := range fields {
 		if r.malformed&(1<<at) != 0 {
@@ -260,7 +260,7 @@ func (f *Field) read(value []byte) error {
 	return nil
 }
 
-// reset restores the zero value of an ambiguous field.
+// reset restores the zero value of a malformed or duplicate field.
 func (f *Field) reset() {
 	switch into := f.Into.(type) {
 	case *string:
@@ -272,8 +272,8 @@ func (f *Field) reset() {
 	}
 }
 
-// integer reads an integer of 64 bits. Encoders of floats write 1.0 and 1e0, and encoders of untyped values write text
-// of digits.
+// integer reads an integer of 64 bits. It accepts 1.0 and 1e0, which encoders of floats write, and digits in quotes,
+// which encoders of untyped values write.
 func integer(value []byte) (int64, error) {
 	number := string(value)
 	if value[0] == '"' {
@@ -324,7 +324,7 @@ func digits(value []byte) (int64, error) {
 }
 
 // find returns the index of the field with this quoted name, or -1. If strict is set, a known name in another letter
-// case is an error, because other readers accept it for the known field.
+// case is an error, because other readers treat it as the known field.
 func find(fields []Field, quoted []byte, strict bool) (int, error) {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -375,7 +375,7 @@ func writtenFFFD(value []byte) int {
 	return bytes.Count(value, []byte("\uFFFD")) + bytes.Count(escapes, []byte(`\ufffd`))
 }
 
-// invalid returns the error of data other than one JSON object, without bytes of data.
+// invalid returns the error for data other than one JSON object. The error contains no bytes of data.
 func invalid(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var first json.RawMessage

@@ -28,7 +28,7 @@ func Encode(v any) ([]byte, error) {
 }
 
 // EncodeOpen writes v as a JSON object with unknown members. It returns nil for a value that encodes as null. The error
-// is ErrNotObject, ErrInvalidText or an error of the encoder. The latter may quote v.
+// is ErrNotObject, ErrInvalidText or an error of the encoder. An error of the encoder may quote v.
 func EncodeOpen(v any) (json.RawMessage, error) {
 	if IsNil(v) {
 		return nil, nil
@@ -49,8 +49,8 @@ func EncodeOpen(v any) (json.RawMessage, error) {
 	return data, nil
 }
 
-// DecodeOpen reads an object with unknown members into a map if the map encodes to the same bytes. Otherwise it keeps
-// the bytes, for example with long numbers or another order of members.
+// DecodeOpen reads an object with unknown members into a map if the map encodes to the same bytes. Otherwise it returns
+// the bytes, for example because of long numbers or another order of members.
 func DecodeOpen(data json.RawMessage) any {
 	if len(data) == 0 || string(data) == "null" {
 		return nil
@@ -125,7 +125,7 @@ func invalidText(v reflect.Value, depth int) bool {
 				return true
 			}
 		}
-	default: // numbers and booleans hold no text
+	default: // numbers and booleans contain no text
 	}
 	return false
 }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxUnescapes is the number of levels that [Mentions] reads. A string with JSON is one level deeper.
+// maxUnescapes limits the levels of JSON within strings that [Mentions] reads.
 const maxUnescapes = 16
 
 // Mentions reports whether data has a non-empty member with this lower-case name, at any depth, in any letter case,
@@ -24,7 +24,7 @@ func Mentions(data []byte, name string) bool {
 		if len(inner) == len(data) {
 			return false
 		}
-		data = inner // now the JSON in its strings is plain JSON
+		data = inner // JSON in its strings is now plain JSON
 	}
 	return true
 }
@@ -123,7 +123,7 @@ func escaped(text []byte) (r rune, size int) {
 	case '"', '\\', '/':
 		return rune(c), 2
 	case 'b', 'f', 'n', 'r', 't':
-		return ' ', 2 // because names have no white space, and tokens may be separated by any
+		return ' ', 2 // any white space may separate tokens, and names contain no white space
 	case 'u':
 		if len(text) >= 6 {
 			if n, err := strconv.ParseUint(string(text[2:6]), 16, 16); err == nil {

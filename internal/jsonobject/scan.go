@@ -17,8 +17,8 @@ const maxDepth = 10_000
 // The functions below implement the grammar of JSON (RFC 8259) in one pass and accept the same texts as json.Valid.
 // They take the index of the start and return the index after the end, or -1 for invalid JSON.
 
-// endOfObject walks the object at i at the given depth. For each member it calls member with the quoted name and the
-// value. member may be nil.
+// endOfObject reads the object at data[i], which is nested at depth. For each member it calls member with the quoted
+// name and the value. member may be nil.
 func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int {
 	if depth == maxDepth {
 		return -1
@@ -85,7 +85,7 @@ func endOfArray(data []byte, i, depth int) int {
 	}
 }
 
-// EndOfValue takes the index of a value's start and returns the index after it, or -1 for invalid JSON.
+// EndOfValue returns the index after the value at data[i], or -1 for invalid JSON.
 func EndOfValue(data []byte, i int) int { return endOfValue(data, i, 0) }
 
 func endOfValue(data []byte, i, depth int) int {
@@ -117,7 +117,7 @@ func endOfWord(data []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// EndOfString takes the index of a string's start and returns the index after it, or -1 for invalid JSON.
+// EndOfString returns the index after the string at data[i], or -1 for invalid JSON.
 func EndOfString(data []byte, i int) int {
 	for i = skipPlain(data, i+1); i < len(data); i = skipPlain(data, i+1) {
 		switch c := data[i]; {
@@ -137,7 +137,7 @@ func EndOfString(data []byte, i int) int {
 
 // skipPlain skips the plain bytes of a string, eight at a time. The subtractions set the highest bit of each quote,
 // backslash and control character. A borrow may set further bits, but only after such a byte, so the first bit is
-// right.
+// correct.
 func skipPlain(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
@@ -151,7 +151,7 @@ func skipPlain(data []byte, i int) int {
 	return i
 }
 
-// lastOfEscape returns the index of the last character of the escape at i.
+// lastOfEscape returns the index of the last character of the escape at data[i], or -1.
 func lastOfEscape(data []byte, i int) int {
 	i++
 	if i == len(data) {
@@ -213,7 +213,7 @@ func skipDigits(data []byte, i int) int {
 	return i
 }
 
-// SkipSpace returns the index of the first byte from i on that is not white space.
+// SkipSpace returns the index of the first byte at or after i other than white space, or len(data).
 func SkipSpace(data []byte, i int) int {
 	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
 		i++
@@ -221,10 +221,10 @@ func SkipSpace(data []byte, i int) int {
 	return i
 }
 
-// Texts returns a sorted line for each non-empty value in data, with the names and indexes of its path and its text.
-// Objects with equal members have equal lines, in any order and with any white space. A number equals a string with its
-// text. ok is false if the lines lose information, because data is invalid JSON or UTF-8, has half a surrogate pair, or
-// has a duplicate name in an object.
+// Texts returns sorted lines. Each line has the path (names and indexes) and the text of a non-empty value in data.
+// Objects with equal members have equal lines, in any order and with any white space. A number and a string with the
+// same text have equal lines. ok is false if the lines lose information, because data is invalid JSON or UTF-8, has
+// half a surrogate pair, or has a duplicate name in an object.
 func Texts(data []byte) (lines []string, ok bool) {
 	if !json.Valid(data) || !utf8.Valid(data) {
 		return nil, false

@@ -1,4 +1,4 @@
-// Package nearest finds the name that a mistyped word probably means.
+// Package nearest finds the most similar name for a mistyped word.
 package nearest
 
 import "strings"
@@ -20,7 +20,7 @@ func Of(word string, names []string) (best string) {
 	return best
 }
 
-// distance returns the number of insertions, deletions, replacements and swaps of letters between a and b.
+// distance returns the number of insertions, deletions, replacements and swaps of letters that change a into b.
 func distance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)

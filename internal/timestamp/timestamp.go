@@ -20,7 +20,7 @@ var (
 	errLarge   = errors.New("too large for Unix time in seconds")
 )
 
-// Parse parses a positive number of Unix seconds in ASCII digits, until the end of the year 9999. Its error identifies
+// Parse parses a positive number of Unix seconds in ASCII digits, up to the end of the year 9999. Its error identifies
 // the mistake, such as another unit, and does not contain the text.
 func Parse(text string) (time.Time, error) {
 	var seconds int64
@@ -45,7 +45,7 @@ func Parse(text string) (time.Time, error) {
 	return time.Unix(seconds, 0), nil
 }
 
-// otherUnit returns the error for a number of digits above those of [last].
+// otherUnit returns the error for a number above [last] with this many digits.
 func otherUnit(digits int) error {
 	switch {
 	case digits == len("1764310000000"):
@@ -58,7 +58,7 @@ func otherUnit(digits int) error {
 	return errLarge
 }
 
-// Distance returns the time from a to b as text for an error. A time.Duration ends at 292 years.
+// Distance returns the time from a to b as text for an error, also beyond the 292 years of a time.Duration.
 func Distance(a, b time.Time) string {
 	d := b.Sub(a)
 	if !a.Add(d).Equal(b) {

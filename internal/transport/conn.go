@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// idleConnections is the limit per host, so that as many concurrent callers reuse their connections.
+	// idleConnections limits the idle connections per host. Up to this many concurrent callers reuse connections.
 	idleConnections = 100
-	// idleTimeout is below the 5 seconds of Apache and Node. If the server closed an idle connection first, a start
-	// sent on it would have an unknown outcome.
+	// idleTimeout is below the default of Apache and Node, 5 seconds. If the server closed an idle connection first, a
+	// start sent on it would have an unknown outcome.
 	idleTimeout = 4 * time.Second
 )
 
@@ -26,7 +26,7 @@ func Default() *http.Transport {
 	return &http.Transport{
 		Protocols:              protocols,
 		Proxy:                  http.ProxyFromEnvironment,
-		OnProxyConnectResponse: refusedByProxy,
+		OnProxyConnectResponse: rejectedByProxy,
 		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -48,7 +48,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if !ok {
 		return dialed, nil
 	}
-	_ = tcp.SetLinger(0) // on a system without it, a close is graceful
+	_ = tcp.SetLinger(0) // on a system that does not support it, a close is graceful
 	return &conn{TCPConn: tcp}, nil
 }
 
@@ -60,7 +60,7 @@ type conn struct {
 	mu       sync.Mutex
 	attempts int  // in progress
 	complete bool // an attempt got a complete response
-	broken   bool // an attempt ended without one
+	broken   bool // an attempt ended without a complete response
 	closing  bool // Close was called during an attempt
 }
 
@@ -103,7 +103,7 @@ func (c *conn) release(complete bool) {
 	}
 }
 
-// abandon makes the close a reset.
+// abandon makes a later close reset the connection.
 func (c *conn) abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,18 +130,18 @@ func ownConn(c net.Conn) *conn {
 	}
 }
 
-// refusedByProxy returns the status of a proxy that opens no tunnel. net/http would return the text of the proxy, and
-// that may repeat the request.
-func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
+// rejectedByProxy returns a [proxyError] if the proxy opens no tunnel. The error of net/http would contain the text of
+// the proxy, and this text may repeat the request.
+func rejectedByProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
 	if response.StatusCode == http.StatusOK {
 		return nil
 	}
 	return proxyError(response.StatusCode)
 }
 
-// proxyError is the status of a proxy that opens no tunnel.
+// proxyError is the HTTP status of a proxy that opened no tunnel.
 type proxyError int
 
 func (e proxyError) Error() string {
-	return fmt.Sprintf("the proxy answered CONNECT with HTTP %d", int(e))
+	return fmt.Sprintf("the proxy replied to CONNECT with HTTP %d", int(e))
 }

@@ -21,14 +21,14 @@ import (
 // the texts of known errors. Unwrap returns the original error.
 type failure struct{ err error }
 
-// ForLogs returns err with a text that shows no part of a request or response.
+// ForLogs wraps err in an error without any part of a request or response in its text.
 func ForLogs(err error) error { return &failure{err} }
 
 func (f *failure) Unwrap() error { return f.err }
 
 func (f *failure) Error() string { return strings.Map(printable, shown(f.err)) }
 
-// shown returns the parts of err's text that cannot contain the request.
+// shown returns the parts of err's text that cannot repeat the request.
 func shown(err error) string {
 	switch e := err.(type) { //nolint:errorlint // shown walks the tree of errors
 	case *net.OpError:
@@ -43,7 +43,7 @@ func shown(err error) string {
 	case x509.HostnameError:
 		return "the certificate is not valid for " + e.Host // the original text lists the names of the certificate
 	case textproto.ProtocolError:
-		return "malformed header in the answer" // the original text is the header, without quotes
+		return "malformed header in the response" // the original text is the header, without quotes
 	case *net.DNSError:
 		without := *e
 		without.Err = localUDP.ReplaceAllString(e.Err, "")
@@ -76,10 +76,10 @@ func shownAll(errs []error) string {
 	return strings.Join(texts, ": ")
 }
 
-// isKnown reports whether err has a constant text, or a type of net/http or its packages. They quote foreign text.
+// isKnown reports whether err has a constant text, or a type of net/http or its packages, which quote foreign text.
 func isKnown(err error) bool {
 	for _, known := range constantErrors {
-		if err == known { //nolint:errorlint // the text of err alone counts
+		if err == known { //nolint:errorlint // only the text of err itself is shown
 			return true
 		}
 	}
@@ -91,7 +91,7 @@ func isKnown(err error) bool {
 	return false
 }
 
-// constantErrors are errors without a type of their own.
+// constantErrors are known errors with constant texts. Their types do not identify them.
 var constantErrors = []error{
 	ErrTooLarge, ErrRepeated, errMalformedStatus, context.Canceled, context.DeadlineExceeded,
 	io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, http.ErrSchemeMismatch,
@@ -107,7 +107,7 @@ func packageOf(v any) string {
 }
 
 // knownText reports whether a text without its quoted parts is an error of net/http. Most of these errors have no type.
-// A proxy that sends the same text reveals no more.
+// If a proxy sends such a text, the log shows only this text.
 func knownText(text string) bool {
 	switch text {
 	case "http: server closed idle connection",
@@ -147,7 +147,7 @@ func knownText(text string) bool {
 	return false
 }
 
-// printable returns r, or a question mark for control characters.
+// printable returns r, or a question mark for an unprintable character.
 func printable(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r

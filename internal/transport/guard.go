@@ -20,7 +20,7 @@ type guard struct {
 	url                     url.URL
 	host, length, signature string
 
-	abandoned bool // the attempt ended without a complete response, so a first delivery is too late as well
+	abandoned bool // the attempt ended without a complete response, so even a first delivery is too late
 
 	again    int               // requests for a connection to the service after a delivery
 	pending  [kinds]int        // connections without a header so far
@@ -40,7 +40,7 @@ type connKind int
 const (
 	addressed   connKind = iota
 	unaddressed          // perhaps a recorder, perhaps a tunnel without a remote address
-	recording            // the memory of httputil.DumpRequestOut, as cassette recorders use it
+	recording            // the connection in memory of httputil.DumpRequestOut, which cassette recorders use
 	kinds
 )
 
@@ -54,7 +54,7 @@ func newGuard(req *http.Request) *guard {
 	return g
 }
 
-// getConn notes a request for another connection to the service after a delivery. A wrapper's own requests to other
+// getConn counts a request for another connection to the service after a delivery. A wrapper's own requests to other
 // hosts do not count.
 func (g *guard) getConn(hostPort string) {
 	if hostPort == g.hostPort() && (g.deliveries(addressed) > 0 || g.deliveries(unaddressed) > 0) {
@@ -62,7 +62,7 @@ func (g *guard) getConn(hostPort string) {
 	}
 }
 
-// hostPort is the argument of getConn for the request, unless the transport uses a proxy.
+// hostPort returns the argument of getConn for the request, if the transport uses no proxy.
 func (g *guard) hostPort() string {
 	return net.JoinHostPort(g.url.Hostname(), cmp.Or(g.url.Port(), defaultPorts[g.url.Scheme]))
 }
@@ -115,7 +115,7 @@ func (g *guard) beginHeader() {
 		g.possible = [kinds]bool{}
 	}
 	g.writing++
-	waiting, last := 0, unaddressed // perhaps a wrapper that dials
+	waiting, last := 0, unaddressed // unaddressed by default, because a wrapper may dial itself
 	for kind := range kinds {
 		if g.pending[kind] > 0 {
 			waiting++
@@ -140,7 +140,7 @@ func (g *guard) deliveries(kind connKind) int {
 	return max(count.signed, count.sized)
 }
 
-// kindOf returns the kind of a connection. nil is addressed, because it may be real.
+// kindOf returns the kind of a connection. It returns addressed for nil, because the real connection is unknown.
 func kindOf(conn net.Conn) (kind connKind) {
 	defer func() { _ = recover() }() // foreign connections may panic, for example HTTP/3's
 	switch {

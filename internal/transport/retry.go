@@ -13,7 +13,7 @@ import (
 // Retry is a policy of exponential back-off with jitter.
 type Retry struct {
 	MaxAttempts int
-	BaseDelay   time.Duration // before the second attempt; doubled before each further one
+	BaseDelay   time.Duration // before the second attempt; doubled before each further attempt
 	MaxDelay    time.Duration // limits each wait, Retry-After included
 }
 
@@ -60,8 +60,8 @@ func (p Retry) backOff(n int) time.Duration {
 }
 
 // RetryAfter returns the wait of a Retry-After header in seconds or as a date. It compares a date with the Date header,
-// because both have the clock of the service. Without a Date header, it compares the date with at, the local time of
-// the response.
+// because the service's clock sets both. Without a Date header, it compares the date with at, the local time of the
+// response.
 func RetryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -16,14 +16,14 @@ import (
 // closes the connections of [Default] correctly. net/http may try several times within one attempt, and hooks run on
 // any goroutine.
 type attemptTrace struct {
-	end      context.CancelFunc // of the attempt
+	end      context.CancelFunc // ends the attempt
 	hooks    httptrace.ClientTrace
 	body     body
-	asked    atomic.Bool // for a connection, for any request
+	asked    atomic.Bool // the transport requested a connection, for any request
 	repeated atomic.Bool // the guard stopped a second delivery
 
 	mu      sync.Mutex
-	got     bool // a connection, for any request
+	got     bool // the transport got a connection, for any request
 	revoked bool
 	ended   bool
 	guard   *guard // nil for a transport that cannot deliver twice
@@ -31,7 +31,7 @@ type attemptTrace struct {
 	first   [1]net.Conn // initial memory of conns
 }
 
-// watch returns a context with the hooks of the attempt. Hooks that ctx already has still run.
+// watch returns a context with the hooks of the attempt. Hooks already in ctx still run.
 func (a *attemptTrace) watch(ctx context.Context) context.Context {
 	a.conns = a.first[:0]
 	a.hooks.GetConn = a.getConn
@@ -137,7 +137,7 @@ func (a *attemptTrace) finish(complete bool) {
 }
 
 // isPlain reports whether rt is an [http.Transport] without foreign code for a negotiated protocol, so that its trace
-// shows every connection. Clone completes the settings of rt, as its first use does.
+// shows every connection. Clone completes the settings of rt, like its first request.
 func isPlain(rt http.RoundTripper) bool {
 	if rt == nil {
 		rt = http.DefaultTransport

@@ -1,5 +1,5 @@
 // Package transport sends a signed POST in one or more attempts. It reports the result of each attempt, proves that a
-// request was not sent, and computes the wait before a retry. Payments and outcomes are the caller's.
+// request was not sent, and computes the wait before a retry. The caller interprets the responses.
 package transport
 
 import (
@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,7 @@ var (
 // Config configures a Client. HTTP and Trust are optional.
 type Config struct {
 	HTTP             *http.Client  // nil means a new client on Default
-	Timeout          time.Duration // of one attempt, the response included
+	Timeout          time.Duration // of one attempt, including the response
 	MaxResponseBytes int64         // of one response, decompressed
 	UserAgent        string
 	Trust            bool // a foreign RoundTripper passes the context on and sends a request at most once
@@ -39,7 +40,7 @@ type Client struct {
 	http      http.Client
 	config    Config
 	userAgent []string
-	plain     atomic.Pointer[http.Transport] // the transport that deliversOnce has examined
+	plain     atomic.Pointer[http.Transport] // the last transport for which deliversOnce returned true
 }
 
 // New returns a Client on a copy of c.HTTP. The copy does not follow redirects, because net/http would send the
@@ -71,17 +72,19 @@ type Request struct {
 type Result struct {
 	// Tried reports whether the attempt reached the http.Client. If not, Err is the reason.
 	Tried bool
-	// NotSent is the proof that no byte of the request left.
+	// NotSent reports that provably no byte of the request left.
 	NotSent bool
 	// Repeated reports that the transport began a second delivery and was stopped.
 	Repeated bool
 	// SignedAt is the time before the signature.
 	SignedAt time.Time
+	// ClockShift is how far the timestamp header is ahead of the local clock, or 0 for at most two seconds.
+	ClockShift time.Duration
 	// Status, Header and At (the time of the header) describe the response. Status is 0 without a response.
 	Status int
 	Header http.Header
 	At     time.Time
-	// Body is the body so far, complete if Err is nil.
+	// Body has the received bytes of the body. It is complete if Err is nil.
 	Body []byte
 	// Err is the reason for an incomplete response.
 	Err      error
@@ -111,7 +114,7 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	if !once {
 		trace.guard = newGuard(req)
 	}
-	result := Result{Tried: true, SignedAt: start}
+	result := Result{Tried: true, SignedAt: start, ClockShift: clockShift(req.Header, start, time.Now())}
 	defer func() { trace.finish(result.Status >= 200 && result.Err == nil) }()
 
 	// The trace begins after signing, because a signer may send requests of its own.
@@ -137,7 +140,7 @@ func (c *Client) Send(ctx context.Context, r *Request) Result {
 	return result
 }
 
-// request builds and signs the request of one attempt, perhaps for foreign code.
+// request builds and signs the request of one attempt. foreign is set for a foreign transport.
 func (c *Client) request(ctx context.Context, r *Request, b *body, foreign bool) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
@@ -159,10 +162,25 @@ func (c *Client) request(ctx context.Context, r *Request, b *body, foreign bool)
 	return req, cleanHeader(req.Header)
 }
 
-// contentType is the value of a header.
+// clockShift returns Result.ClockShift for a request signed between two times.
+func clockShift(h http.Header, began, ended time.Time) time.Duration {
+	const tolerated = 2 * time.Second // the header has whole seconds
+	seconds, err := strconv.ParseInt(h.Get("Timestamp"), 10, 64)
+	signed := time.Unix(seconds, 0)
+	switch {
+	case err != nil:
+	case signed.Before(began.Add(-tolerated)):
+		return signed.Sub(began).Round(time.Second)
+	case signed.After(ended.Add(tolerated)):
+		return signed.Sub(ended).Round(time.Second)
+	}
+	return 0
+}
+
+// contentType is the Content-Type header of all requests.
 var contentType = []string{"application/json"}
 
-// cleanHeader removes unwanted headers and rejects invalid ones. net/http would reject them as well, but without a
+// cleanHeader removes unwanted headers and rejects invalid headers. net/http would reject these too, but without a
 // proof that no byte left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
@@ -182,8 +200,8 @@ func cleanHeader(h http.Header) error {
 	return nil
 }
 
-// unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The others frame
-// or address the request. net/http writes them itself, but removes a signer's only in their usual spelling.
+// unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The other headers
+// frame or address the request. net/http writes these itself, and removes a signer's only in the canonical spelling.
 var unwantedHeaders = []string{
 	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
 }
@@ -226,14 +244,14 @@ func (c *Client) readResponse(resp *http.Response, result *Result) (err error) {
 	return err
 }
 
-// readBody reads a body to its end, at most MaxResponseBytes of it.
+// readBody reads a body to its end. It returns ErrTooLarge for a body above MaxResponseBytes.
 func (c *Client) readBody(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }() // its error does not change the bytes
 	if resp.StatusCode < 200 {
 		return nil, nil // the body of 101 is the connection, and may never end
 	}
 	limit := c.config.MaxResponseBytes
-	// A declared length is only a hint. A wrong one costs a reallocation or a little memory.
+	// A declared length is only a hint. A wrong length costs a reallocation or a little memory.
 	body := make([]byte, 0, 1+max(511, min(resp.ContentLength, limit, 64<<10)))
 	for {
 		n, err := resp.Body.Read(body[len(body):cap(body)])

@@ -73,7 +73,7 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		},
 		{fmt.Errorf("4111111111111111: %w", io.EOF), "EOF"},
 		{errors.New(`malformed HTTP response "4111"`), `malformed HTTP response "…"`},
-		{textproto.ProtocolError("malformed MIME header line: 4111"), "malformed header in the answer"},
+		{textproto.ProtocolError("malformed MIME header line: 4111"), "malformed header in the response"},
 		{
 			&net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true},
 			"lookup pay.example.com: no such host",

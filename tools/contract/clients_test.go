@@ -16,8 +16,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// TestClientsOfTheMock runs the tests in clients, as partners write them in Node and Python. They use only standard
-// libraries, except a shop in FastAPI.
+// TestClientsOfTheMock runs the tests in clients, which partners could write in Node and Python. All use only standard
+// libraries, except the FastAPI shop.
 func TestClientsOfTheMock(t *testing.T) {
 	m := startMock(t, "-secret-file", secretFile(t), "-balance", "100.00")
 	for _, client := range [][]string{
@@ -45,7 +45,7 @@ func secretFile(t *testing.T) string {
 	return file
 }
 
-// needPython skips the test without a module.
+// needPython skips the test if a Python module is missing.
 func needPython(t *testing.T, python string, modules ...string) {
 	t.Helper()
 	program := "import " + strings.Join(modules, ", ")
@@ -69,7 +69,7 @@ func TestPageOfFastAPIQuotesItsTest(t *testing.T) {
 	}
 }
 
-func TestMockAnswersRequestsInFlightAtSIGTERM(t *testing.T) {
+func TestMockCompletesRequestsInFlightAtSIGTERM(t *testing.T) {
 	m := startMock(t, "-secret-file", secretFile(t), "-grace", "1m")
 	post := func(path, body string) {
 		resp, err := http.Post(m.ControlURL+path, "application/json", strings.NewReader(body))
@@ -88,13 +88,13 @@ func TestMockAnswersRequestsInFlightAtSIGTERM(t *testing.T) {
 	client := newClient(t, paymentsvc.Config{
 		BaseURL: m.BaseURL, PartnerID: partnerID, ProjectID: projectID, Signer: signer,
 	})
-	answered := make(chan error)
+	completed := make(chan error)
 	go func() {
 		_, err := calls["InitPayment"](t.Context(), client, "card", false)
-		answered <- err
+		completed <- err
 	}()
 	post("/expect", `{"that":"messages","endpoint":"init_payment","within":"1m"}`)
 	require.NoError(t, m.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, <-answered)
+	require.NoError(t, <-completed)
 	require.NoError(t, m.Wait())
 }

@@ -45,12 +45,12 @@ type document struct {
 	notification *operation   // the only webhook
 }
 
-// operation is an endpoint, or the webhook without a response.
+// operation is an endpoint, or the webhook, which has no response.
 type operation struct {
-	id, path        string
-	request, answer *schema
-	parameters      []*v3.Parameter
-	types           []string // payment types, the values of {type} in the path
+	id, path          string
+	request, response *schema
+	parameters        []*v3.Parameter
+	types             []string // payment types, the values of {type} in the path
 }
 
 // schema is the schema of an object.
@@ -111,7 +111,7 @@ func operationsOf(t testing.TB, items *orderedmap.Map[string, *v3.PathItem]) (li
 		require.True(t, *item.Post.RequestBody.Required, path)
 		if ok := item.Post.Responses.Codes.GetOrZero("200"); ok != nil {
 			require.Equal(t, 1, item.Post.Responses.Codes.Len(), path)
-			o.answer = schemaOf(ok.Content)
+			o.response = schemaOf(ok.Content)
 		}
 		for _, p := range o.parameters {
 			if p.In == "path" {
@@ -144,39 +144,40 @@ func texts(s *base.Schema) (values []string) {
 	return values
 }
 
-// message is an HTTP exchange. For a notification, the fields of the answer are empty.
+// message is an HTTP exchange. For a notification, the fields of the response are empty.
 type message struct {
 	method string
 	url    string
 	header http.Header
 	body   []byte
 
-	status       int
-	answerHeader http.Header
-	answer       []byte
+	status         int
+	responseHeader http.Header
+	responseBody   []byte
 }
 
 func (m *message) request() *http.Request {
 	req, err := http.NewRequest(m.method, m.url, bytes.NewReader(m.body))
 	if err != nil {
-		panic(err) // the values are those of an http.Request
+		panic(err) // method and URL are valid
 	}
 	req.Header = m.header.Clone()
 	return req
 }
 
-// answered adds a successful answer to m.
-func (m *message) answered(body string) *message {
-	m.status, m.answerHeader, m.answer = http.StatusOK, http.Header{"Content-Type": {"application/json"}}, []byte(body)
+// withResponse adds a successful response to m.
+func (m *message) withResponse(body string) *message {
+	m.status, m.responseBody = http.StatusOK, []byte(body)
+	m.responseHeader = http.Header{"Content-Type": {"application/json"}}
 	return m
 }
 
 func (m *message) response() *http.Response {
 	return &http.Response{
 		StatusCode:    m.status,
-		Header:        m.answerHeader.Clone(),
-		Body:          io.NopCloser(bytes.NewReader(m.answer)),
-		ContentLength: int64(len(m.answer)),
+		Header:        m.responseHeader.Clone(),
+		Body:          io.NopCloser(bytes.NewReader(m.responseBody)),
+		ContentLength: int64(len(m.responseBody)),
 	}
 }
 
@@ -203,8 +204,8 @@ func newContract(t testing.TB, base string) *contract {
 	}
 }
 
-// newValidator changes the address in the document, and makes a path of the webhook, because the validator reads only
-// paths.
+// newValidator changes the address in the document, and changes the webhook into a path, because the validator reads
+// only paths.
 func newValidator(t testing.TB, base string, options ...config.Option) validator.Validator {
 	t.Helper()
 	data, err := os.ReadFile(documentFile)
@@ -233,9 +234,9 @@ func checkRequest(v validator.Validator, m *message) error {
 	return joined(m.body, errs)
 }
 
-func checkAnswer(v validator.Validator, m *message) error {
+func checkResponse(v validator.Validator, m *message) error {
 	_, errs := v.ValidateHttpResponse(m.request(), m.response())
-	return joined(m.answer, errs)
+	return joined(m.responseBody, errs)
 }
 
 // joined returns the findings of a validator as one error. The validator ignores empty bodies and null.

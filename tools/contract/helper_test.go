@@ -92,7 +92,7 @@ func serve(t testing.TB) *service {
 	return s
 }
 
-// renew replaces the fake, so that it has no orders.
+// renew replaces the fake with a new fake, which has no orders.
 func (s *service) renew(t require.TestingT) {
 	cfg := paymentsvctest.Config{
 		PartnerID: partnerID,
@@ -120,18 +120,18 @@ func (s *service) record() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := arrived(r)
 		r.Body = io.NopCloser(bytes.NewReader(m.body))
-		answer := httptest.NewRecorder()
+		recorded := httptest.NewRecorder()
 		s.mu.Lock()
 		fake := s.fake
 		s.mu.Unlock()
-		http.StripPrefix(prefix, fake).ServeHTTP(answer, r)
-		m.status, m.answerHeader, m.answer = answer.Code, answer.Header().Clone(), answer.Body.Bytes()
+		http.StripPrefix(prefix, fake).ServeHTTP(recorded, r)
+		m.status, m.responseHeader, m.responseBody = recorded.Code, recorded.Header().Clone(), recorded.Body.Bytes()
 		s.mu.Lock()
 		s.messages = append(s.messages, m)
 		s.mu.Unlock()
-		maps.Copy(w.Header(), m.answerHeader)
+		maps.Copy(w.Header(), m.responseHeader)
 		w.WriteHeader(m.status)
-		_, _ = w.Write(m.answer) // the client may have disconnected
+		_, _ = w.Write(m.responseBody) // the client may have disconnected
 	})
 }
 
@@ -182,7 +182,7 @@ func (s *service) send(t require.TestingT, m *message) *message {
 	return s.only(t)
 }
 
-// startedOrderID is the identifier of the first order of a fake.
+// startedOrderID is the order_id of the first order of a fake.
 const startedOrderID = "00000000-0000-4000-8000-000000000001"
 
 func paymentRequest(full bool) paymentsvc.PaymentRequest {
@@ -194,10 +194,10 @@ func paymentRequest(full bool) paymentsvc.PaymentRequest {
 	return r
 }
 
-// call calls an operation with the required fields, or with all compatible fields.
+// call calls an operation with the required fields, or with all compatible fields if full is set.
 type call func(ctx context.Context, c *paymentsvc.Client, paymentType string, full bool) (any, error)
 
-// calls has the operations by operationId, the name of a method of Client.
+// calls maps each operationId, which is the name of a method of Client, to its call.
 var calls = map[string]call{
 	"InitPayment": func(ctx context.Context, c *paymentsvc.Client, paymentType string, full bool) (any, error) {
 		return c.InitPayment(ctx, paymentsvc.PaymentType(paymentType), paymentRequest(full))
@@ -227,7 +227,7 @@ var calls = map[string]call{
 	},
 }
 
-// endpointMethods are the methods of Client that call the service.
+// endpointMethods returns the names of the methods of Client that call the service.
 func endpointMethods() (names []string) {
 	for m := range reflect.TypeFor[*paymentsvc.Client]().Methods() {
 		takesContext := m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]()
@@ -258,7 +258,7 @@ func malformed(result reflect.Value) []string {
 	return nil
 }
 
-// member is one member of a JSON object, its value as text.
+// member is a member of a JSON object. value is JSON.
 type member struct{ name, value string }
 
 func objectOf(members []member) string {
@@ -272,7 +272,7 @@ func objectOf(members []member) string {
 func quoted(text string) string {
 	data, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string always has JSON
+		panic(err) // every string has JSON
 	}
 	return string(data)
 }
@@ -295,7 +295,7 @@ func example(t require.TestingT, p property) string {
 		"number":      "10.50",
 		"object":      `{"member":1}`,
 	}[strings.TrimSuffix(p.typ+"/"+p.format, "/")]
-	require.True(t, known, "%s has a type that no test knows: %s %s", p.name, p.typ, p.format)
+	require.True(t, known, "%s has an unknown type: %s %s", p.name, p.typ, p.format)
 	return value
 }
 
@@ -319,7 +319,7 @@ func ofOtherTypes(p property) []string {
 	return wrong
 }
 
-// fullBody has every property of a schema.
+// fullBody returns a member for every property of a schema.
 func fullBody(t require.TestingT, s *schema) (members []member) {
 	for _, p := range s.properties {
 		members = append(members, member{p.name, example(t, p)})

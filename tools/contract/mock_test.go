@@ -19,15 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// controlCall is a call of the mock's control API. wrong marks a call against the document.
+// controlCall is a call of the mock's control API. wrong marks a request that the document does not allow.
 type controlCall struct {
 	method, path, body string
 	status             int
 	wrong              bool
 }
 
-// TestMockControlAPIFitsItsDescription calls every operation of paymentsvc mock, and compares requests and answers with
-// the document that it serves.
+// TestMockControlAPIFitsItsDescription calls every operation of paymentsvc mock, and compares requests and responses
+// with the OpenAPI document of the mock server.
 func TestMockControlAPIFitsItsDescription(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
@@ -54,10 +54,10 @@ func TestMockControlAPIFitsItsDescription(t *testing.T) {
 		}
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
-		answer, err := io.ReadAll(resp.Body)
+		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
-		require.Equal(t, c.status, resp.StatusCode, "%s %s: %s", c.method, c.path, answer)
-		resp.Body = io.NopCloser(bytes.NewReader(answer))
+		require.Equal(t, c.status, resp.StatusCode, "%s %s: %s", c.method, c.path, body)
+		resp.Body = io.NopCloser(bytes.NewReader(body))
 		req.Body = io.NopCloser(strings.NewReader(c.body))
 		if c.status < 300 {
 			path, _, _ := strings.Cut(c.path, "?")
@@ -69,12 +69,12 @@ func TestMockControlAPIFitsItsDescription(t *testing.T) {
 			require.False(t, ok, "%s %s %s", c.method, c.path, c.body)
 			req.Body = io.NopCloser(strings.NewReader(c.body))
 			ok, wrong := v.ValidateHttpResponse(req, resp)
-			require.True(t, ok, "%s %s: %s: %v", c.method, c.path, answer, wrong)
+			require.True(t, ok, "%s %s: %s: %v", c.method, c.path, body, wrong)
 			continue
 		}
 		ok, wrong := v.ValidateHttpRequestResponse(req, resp)
 		for _, w := range wrong {
-			t.Errorf("%s %s: %s: %s %v", c.method, c.path, answer, w.Reason, w.SchemaValidationErrors)
+			t.Errorf("%s %s: %s: %s %v", c.method, c.path, body, w.Reason, w.SchemaValidationErrors)
 		}
 		require.True(t, ok)
 	}
@@ -92,8 +92,6 @@ func TestMockControlAPIFitsItsDescription(t *testing.T) {
 // pathIDs matches the ids of orders, faults, messages and notifications in a path.
 var pathIDs = regexp.MustCompile(`/[0-9][0-9-]*(/|$)`)
 
-const startedOrder = "00000000-0000-4000-8000-000000000001"
-
 var controlCalls = []controlCall{
 	{"GET", "/service.yaml", "", 200, false},
 	{"GET", "/health", "", 200, false},
@@ -102,14 +100,14 @@ var controlCalls = []controlCall{
 	{"POST", "/orders", `{"amount":"10.50","user_data":"order-1","kind":"payment"}`, 201, false},
 	{"POST", "/orders", `{"amuont":"10.50","amount":"1"}`, 400, true},
 	{"GET", "/orders?user_data=order-1&limit=1", "", 200, false},
-	{"GET", "/orders/" + startedOrder, "", 200, false},
+	{"GET", "/orders/" + startedOrderID, "", 200, false},
 	{"GET", "/orders/none", "", 404, false},
-	{"POST", "/orders/" + startedOrder + "/settle", `{"status":"SUCCESS","after":"1h"}`, 202, false},
-	{"POST", "/orders/" + startedOrder + "/settle", `{"status":"SUCCESS"}`, 200, false},
-	{"POST", "/orders/" + startedOrder + "/settle", `{"status":"FAILURE"}`, 409, false},
-	{"POST", "/orders/" + startedOrder + "/refund", `{"amount":"0.50"}`, 200, false},
+	{"POST", "/orders/" + startedOrderID + "/settle", `{"status":"SUCCESS","after":"1h"}`, 202, false},
+	{"POST", "/orders/" + startedOrderID + "/settle", `{"status":"SUCCESS"}`, 200, false},
+	{"POST", "/orders/" + startedOrderID + "/settle", `{"status":"FAILURE"}`, 409, false},
+	{"POST", "/orders/" + startedOrderID + "/refund", `{"amount":"0.50"}`, 200, false},
 	{"GET", "/notifications", "", 200, false},
-	{"POST", "/notifications", `{"order_id":"` + startedOrder + `","faults":["forged"]}`, 200, false},
+	{"POST", "/notifications", `{"order_id":"` + startedOrderID + `","faults":["forged"]}`, 200, false},
 	{"POST", "/notifications", `{"body":"{}"}`, 200, false},
 	{"POST", "/notifications/deliver", "", 200, false},
 	{"POST", "/notifications/1/resend", `{"sign":"as_sent"}`, 200, false},
@@ -148,7 +146,7 @@ type mockProcess struct {
 	ControlURL string `json:"control_url"`
 }
 
-// startMock builds the command line, and starts the mock server for the test.
+// startMock builds the command, and starts the mock server for the test.
 func startMock(t *testing.T, args ...string) *mockProcess {
 	t.Helper()
 	dir := t.TempDir()
@@ -158,11 +156,11 @@ func startMock(t *testing.T, args ...string) *mockProcess {
 	require.NoError(t, err, string(output))
 	args = append([]string{"mock", "-addr", "127.0.0.1:0", "-ready-file", ready}, args...)
 	m := &mockProcess{Cmd: exec.CommandContext(t.Context(), program, args...), readyFile: ready}
-	said, err := m.StdoutPipe()
+	stdout, err := m.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, m.Start())
-	t.Cleanup(func() { _ = m.Wait() }) // the context has ended it, or the test
-	_, err = said.Read(make([]byte, 1))
+	t.Cleanup(func() { _ = m.Wait() }) // the test or its context has ended the process
+	_, err = stdout.Read(make([]byte, 1))
 	require.NoError(t, err, "the mock server has not started")
 	text, err := os.ReadFile(ready)
 	require.NoError(t, err)

@@ -34,15 +34,15 @@ func readers(t testing.TB) (list []reader) {
 	require.NoError(t, err)
 	for _, o := range d.operations {
 		route := o.routes()[0]
-		answered := func(body string) *message { return post(base+route.path, "{}").answered(body) }
+		responding := func(body string) *message { return post(base+route.path, "{}").withResponse(body) }
 		list = append(list, reader{
 			id:      o.id,
-			schema:  o.answer,
-			allowed: func(body string) error { return checkAnswer(c.open, answered(body)) },
+			schema:  o.response,
+			allowed: func(body string) error { return checkResponse(c.open, responding(body)) },
 			read: func(body string) (any, error) {
 				client := newClient(t, paymentsvc.Config{
 					BaseURL: base, PartnerID: partnerID, ProjectID: projectID, Signer: signer,
-					HTTPClient: &http.Client{Transport: answering{answered(body)}},
+					HTTPClient: &http.Client{Transport: fixedResponse{responding(body)}},
 					Retry:      paymentsvc.Retry{MaxAttempts: 1},
 				})
 				return calls[o.id](t.Context(), client, route.paymentType, false)
@@ -62,10 +62,10 @@ func readers(t testing.TB) (list []reader) {
 	})
 }
 
-// answering is a transport with the same answer for each request.
-type answering struct{ *message }
+// fixedResponse is a transport with the same response for each request.
+type fixedResponse struct{ *message }
 
-func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
+func (a fixedResponse) RoundTrip(req *http.Request) (*http.Response, error) {
 	_, err := io.Copy(io.Discard, req.Body)
 	resp := a.response()
 	resp.Request = req
@@ -76,11 +76,11 @@ func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
 type verdict string
 
 const (
-	taken    verdict = "taken"
+	accepted verdict = "accepted"
 	rejected verdict = "rejected"
 )
 
-func takenBut(field string) verdict { return "taken but for " + verdict(field) }
+func acceptedWithout(field string) verdict { return "accepted without " + verdict(field) }
 
 // judge reads a body with the SDK. It checks the error of a rejection, and that an unreadable field has its zero value.
 func (r *reader) judge(t require.TestingT, body string) verdict {
@@ -91,17 +91,17 @@ func (r *reader) judge(t require.TestingT, body string) verdict {
 		require.Equal(t, body, string(v.FieldByName("Raw").Bytes()))
 		lost := malformed(v)
 		if lost == nil {
-			return taken
+			return accepted
 		}
 		for _, name := range lost {
 			require.True(t, fieldNamed(v, name).IsZero(), "%s is malformed and has a value", name)
 		}
-		return takenBut(strings.Join(lost, ", "))
+		return acceptedWithout(strings.Join(lost, ", "))
 	case r.notification:
 		require.ErrorIs(t, err, paymentsvc.ErrMalformedNotification)
 	default:
 		require.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
-		require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), "an answer that is not understood")
+		require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), "the response is malformed")
 	}
 	return rejected
 }
@@ -149,7 +149,7 @@ type wider struct {
 	is      func(r *reader, p property, value string) bool
 }
 
-// widerValues returns these values. The first that fits decides.
+// widerValues returns these values. The first match decides.
 func widerValues() []wider {
 	optional := func(r *reader, p property) bool { return !r.schema.requires(p.name) && !needs(r.id, p.name, false) }
 	isText := func(value string) bool { return len(value) > 2 && value[0] == '"' }
@@ -159,7 +159,7 @@ func widerValues() []wider {
 			func(r *reader, p property, value string) bool { return value == "null" && optional(r, p) }},
 		{"a number in quotes", "2.1", "services put amounts in quotes to keep them exact", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "number" && value == `"10.50"` }},
-		{"an integer in quotes", "2.1", "quotes must not lose a notification or the order_id of a start", false,
+		{"an integer in quotes", "2.1", "a notification or an order_id must not be lost because of quotes", false,
 			func(_ *reader, p property, value string) bool { return p.typ == "integer" && value == `"17"` }},
 		{"text of another form", "2.2", "the order was started, with any form of its order_id or address", false,
 			func(_ *reader, p property, value string) bool { return p.format != "" && isText(value) }},
@@ -175,8 +175,8 @@ func widerValues() []wider {
 	}
 }
 
-// differenceAt returns the intended difference for a value of a field, and the expected verdict. It returns "" without
-// a difference. The value "" means an absent field. allowed reports whether the document accepts the value.
+// differenceAt returns the intended difference for a value of a field, and the expected verdict. It returns "" if no
+// difference is listed. The value "" means an absent field. allowed reports whether the document accepts the value.
 func differenceAt(r *reader, p property, value string, allowed bool) (string, verdict) {
 	if value == "" && needs(r.id, p.name, false) || value == `""` && needs(r.id, p.name, true) {
 		return fmt.Sprintf("%s.%s is %q", r.id, p.name, value), rejected
@@ -184,22 +184,22 @@ func differenceAt(r *reader, p property, value string, allowed bool) (string, ve
 	for _, w := range widerValues() {
 		if !allowed && w.is(r, p, value) {
 			if w.lost {
-				return w.name, takenBut(p.name)
+				return w.name, acceptedWithout(p.name)
 			}
-			return w.name, taken
+			return w.name, accepted
 		}
 	}
 	return "", ""
 }
 
-// TestSDKReadsFieldsAsTheDocumentAllows tests each field of every response and notification: absent, null, empty, of
+// TestSDKReadsFieldsAsTheDocumentAllows tests each field of every response and notification: absent, null, empty, in
 // another form and of every other type. The SDK accepts and rejects the same values as the document, except for the
 // listed differences. Each difference must occur.
 func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 	shown := map[string]bool{}
 	for _, r := range readers(t) {
 		full := fullBody(t, r.schema)
-		require.Equal(t, taken, r.judge(t, objectOf(full)), r.id)
+		require.Equal(t, accepted, r.judge(t, objectOf(full)), r.id)
 		for _, p := range r.schema.properties {
 			for _, value := range append(ofOtherTypes(p), "", `""`) {
 				body := objectOf(with(full, p.name, value))
@@ -210,7 +210,7 @@ func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 				difference, want := differenceAt(&r, p, value, allowed)
 				shown[difference] = true
 				if difference == "" {
-					want = map[bool]verdict{true: taken, false: rejected}[allowed]
+					want = map[bool]verdict{true: accepted, false: rejected}[allowed]
 				}
 				require.Equal(t, want, r.judge(t, body), "%s: %s as %s: allowed by the document: %t; difference: %s",
 					r.id, p.name, value, allowed, difference)
@@ -220,5 +220,5 @@ func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 			require.Equal(t, rejected, r.judge(t, objectOf(without(full, "payout_balance", "expected_balance"))))
 		}
 	}
-	require.Len(t, shown, 1+len(stricterFields())+len(widerValues()), "differences that showed, and none")
+	require.Len(t, shown, 1+len(stricterFields())+len(widerValues()), "each difference, and none")
 }

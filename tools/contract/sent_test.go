@@ -21,7 +21,7 @@ func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
 			for _, full := range []bool{false, true} {
 				s.renew(t)
 				client := newClient(t, s.config())
-				switch o.id { // the order of the status
+				switch o.id { // start the order for the status call
 				case "StatusPayment":
 					_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeMC, paymentsvc.PaymentRequest{
 						Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
@@ -37,9 +37,9 @@ func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
 				m := s.only(t)
 				require.Equal(t, s.base+route.path, m.url)
 				require.NoError(t, checkRequest(s.closed, m), "request %s", m.body)
-				require.NoError(t, checkAnswer(s.closed, m), "response %s", m.answer)
+				require.NoError(t, checkResponse(s.closed, m), "response %s", m.responseBody)
 				requireHeaders(t, m)
-				if full { // a request has a single choice
+				if full { // a status request has user_data and no order_id
 					names := o.request.names()[min(1, len(o.request.choices)):]
 					require.ElementsMatch(t, names, slices.Collect(maps.Keys(membersOf(t, m.body))), route.path)
 				}
@@ -90,7 +90,7 @@ func variations(t require.TestingT, s *schema) map[string]bool {
 	return all
 }
 
-// TestFakeRejectsTheBodiesThatTheDocumentRejects sends the fake valid and invalid bodies with correct signatures. So it
+// TestFakeRejectsTheBodiesThatTheDocumentRejects sends the fake valid and invalid bodies with correct signatures. This
 // also proves that the other tests can fail.
 func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 	d := readDocument(t)
@@ -102,14 +102,14 @@ func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 				sent := post(s.base+route.path, body)
 				require.Equal(t, valid, checkRequest(s.closed, sent) == nil, "%s: %s", route.path, body)
 				m := s.send(t, sent)
-				rejected := s.fake.Rejected() // ProblemNotFound, because the fake has no order
+				rejected := s.fake.Rejected() // ProblemNotFound means a valid request, because the fake has no order
 				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound
-				require.Equal(t, valid, accepted, "%s: %s: %s", route.path, body, m.answer)
+				require.Equal(t, valid, accepted, "%s: %s: %s", route.path, body, m.responseBody)
 			}
 		}
-		for body, valid := range variations(t, o.answer) {
-			m := post(s.base+o.routes()[0].path, "{}").answered(body)
-			require.Equal(t, valid, checkAnswer(s.closed, m) == nil, "answer of %s: %s", o.id, body)
+		for body, valid := range variations(t, o.response) {
+			m := post(s.base+o.routes()[0].path, "{}").withResponse(body)
+			require.Equal(t, valid, checkResponse(s.closed, m) == nil, "response of %s: %s", o.id, body)
 		}
 	}
 	for body, valid := range variations(t, d.notification.request) {

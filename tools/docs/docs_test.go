@@ -207,10 +207,10 @@ var notRun = map[string][]string{
 		"go get github.com/paymentsvc/paymentsvc",
 		"go get github.com/paymentsvc/paymentsvc/durable/riverqueue",
 	},
-	"it is there already": {
+	"the repository is already cloned": {
 		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc",
 	},
-	"it installs a release": {
+	"the command installs a release": {
 		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest",
 		"tar -xzf paymentsvc_1.0.0_linux_amd64.tar.gz paymentsvc",
 		"./paymentsvc version",
@@ -225,24 +225,24 @@ var notRun = map[string][]string{
 	"no image may have been built": {
 		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080",
 	},
-	"it runs .ci/commands": {
+	"the command runs .ci/commands": {
 		".ci/run",
 	},
 	"tools/compat/stranger does so with the root": {
 		"go get github.com/paymentsvc/paymentsvc/durable",
 	},
-	"it makes a picture": {
+	"the command makes a picture": {
 		`go -C tools/contract test -count=1 -run TestPartnerPage ./browser ` +
 			`-screenshot "$PWD/examples/partner/page.png"`,
 		`go -C tools/contract test -count=1 -run TestMockPage ./browser -mock.screenshot "$PWD/docs/mock.png"`,
 	},
-	"it makes a release": {
+	"the command makes a release": {
 		".ci/release v1.0.0",
 	},
-	"it builds for six systems": {
+	"the command builds for six systems": {
 		".ci/binaries release --snapshot --clean",
 	},
-	"it checks a download": {
+	"the command checks a download": {
 		"sha256sum --check --ignore-missing checksums.txt",
 		"gh attestation verify paymentsvc_1.0.0_linux_amd64.tar.gz --repo paymentsvc/paymentsvc",
 	},
@@ -276,10 +276,10 @@ func TestCommandsAreRun(t *testing.T) {
 		}
 	}
 	for command := range skipped {
-		assert.True(t, shown[command], "no page shows it any more: %s", command)
+		assert.True(t, shown[command], "no page shows the command: %s", command)
 	}
 	for command := range known {
-		assert.True(t, shown[command], "no page shows it any more: %s", command)
+		assert.True(t, shown[command], "no page shows the command: %s", command)
 	}
 }
 

@@ -32,8 +32,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// TestPagesQuoteTheErrorsOfTheSDK compares the error texts of the pages with errors of the SDK, in both directions.
-// Long texts are on one line, so that a search finds them.
+// TestPagesQuoteTheErrorsOfTheSDK compares the error texts of the pages with errors of the SDK, in both directions. The
+// pages have each text on one line, so that a search finds it.
 func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	texts := failedAssertions(t)
 	for _, list := range [][]error{
@@ -116,7 +116,7 @@ func textsOfTables(page string) (texts []string) {
 }
 
 // TestSelfExplanatoryTextsNameFieldAndExpectation compares the errors that need no page. docs/troubleshooting.md
-// promises that each names the field and the expected value.
+// promises that each text names the field and the expected value.
 func TestSelfExplanatoryTextsNameFieldAndExpectation(t *testing.T) {
 	tolerance := func(d time.Duration) error {
 		_, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
@@ -189,7 +189,7 @@ func TestSelfExplanatoryRejectionsAreTheSDKs(t *testing.T) {
 	}
 }
 
-// rejected returns the error that Handler reports for an unsigned request.
+// rejected returns the error that Handler reports for a request with a wrong signature.
 func rejected(t *testing.T, part paymentsvc.CanonicalFunc, r *http.Request) (reported error) {
 	t.Helper()
 	r.Header = http.Header{"Timestamp": {"1700000000"}, "Signature": {"00"}}
@@ -234,10 +234,14 @@ func readBalance(c *paymentsvc.Client) error {
 }
 
 func signer(part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
+	return signerAt(func() time.Time { return time.Unix(1_700_000_000, 0) }, part, key)
+}
+
+func signerAt(now func() time.Time, part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Signer {
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
 		Scheme: paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex},
-		Secret: key, SecretEndsInLineBreak: true, // only in failedAssertions
-		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+		Secret: key, SecretEndsInLineBreak: true, // for a key in failedAssertions
+		Now: now,
 	})
 	if err != nil {
 		panic(err)
@@ -249,8 +253,9 @@ func signer(part paymentsvc.CanonicalFunc, key paymentsvc.Secret) paymentsvc.Sig
 func failure(t *testing.T, call call, changes ...func(*paymentsvc.Config)) error {
 	t.Helper()
 	cfg := paymentsvc.Config{
-		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42, Signer: signer(scheme.Canonical, secret),
-		Retry: paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
+		BaseURL: "https://pay.example.com", PartnerID: 7, ProjectID: 42,
+		Signer: signerAt(time.Now, scheme.Canonical, secret),
+		Retry:  paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
 	}
 	for _, change := range changes {
 		change(&cfg)
@@ -277,12 +282,12 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// failing is a foreign transport that returns only this error.
+// failing sends a call over a foreign transport that returns err.
 func failing(err error) func(*paymentsvc.Config) {
 	return over(roundTrip(func(*http.Request) (*http.Response, error) { return nil, err }))
 }
 
-// dialing returns a transport of net/http without connections.
+// dialing returns a transport of net/http that cannot connect because of err.
 func dialing(err error) *http.Transport {
 	dial := func(context.Context, string, string) (net.Conn, error) { return nil, err }
 	return &http.Transport{DialContext: dial, DialTLSContext: dial}
@@ -364,7 +369,7 @@ func failedConnections(t *testing.T) []error {
 	return list
 }
 
-// oddTransports returns errors of calls over a foreign http.Client.
+// oddTransports returns errors of calls over foreign transports.
 func oddTransports(t *testing.T) []error {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -389,43 +394,48 @@ func oddTransports(t *testing.T) []error {
 	}
 }
 
-// oddResponses returns errors of calls with a response of the service, or of a server before it.
+// oddResponses returns errors of calls with a response of the service, or of a proxy.
 func oddResponses(t *testing.T) (list []error) {
 	const reported, page = `{"error_code":"E17","error_message":"limit"}`, "<h1>denied</h1>"
 	const late = 20 * time.Second
 	var date []string
-	answer := func(call call, status int, after time.Duration, body io.Reader, changes ...func(*paymentsvc.Config)) {
-		answering := over(roundTrip(func(*http.Request) (*http.Response, error) {
+	respond := func(call call, status int, after time.Duration, body io.Reader, changes ...func(*paymentsvc.Config)) {
+		transport := over(roundTrip(func(*http.Request) (*http.Response, error) {
 			time.Sleep(after)
 			return &http.Response{StatusCode: status, Header: http.Header{"Date": date}, Body: io.NopCloser(body)}, nil
 		}))
-		list = append(list, failure(t, call, append(changes, answering)...))
+		list = append(list, failure(t, call, append(changes, transport)...))
 	}
 	decoder := func(c *paymentsvc.Config) { c.DecodeError = paymentsvc.ErrorFields("error_code", "error_message") }
 	text := func(text string) io.Reader { return strings.NewReader(text) }
 	synctest.Test(t, func(*testing.T) {
-		answer(startPayment, 401, 0, text(""))
-		answer(startPayment, 401, late, text(reported), decoder)
-		answer(startPayment, 401, 0, text(reported), decoder)
-		answer(startPayment, 400, 0, text(""))
-		answer(startPayment, 403, 0, text(page))
-		answer(startPayment, 403, 0, text(page), decoder)
-		answer(startPayment, 409, 0, text(""))
-		answer(startPayment, 429, 0, text(""))
-		answer(startPayment, 429, 0, text(reported), decoder)
-		answer(readBalance, 502, 0, text(page))
-		answer(startPayment, 200, 0, text(reported), decoder)
-		answer(startPayment, 200, 0, text(`{"order_id":"o-1","status":1,"status_code":10,"error_code":"00"}`), decoder)
-		answer(startPayment, 200, 0, text("<p>please log in</p>"))
-		answer(startPayment, 200, 0, text(""))
-		answer(startPayment, 200, 0, text(`{"order_id":"o-1","order_id":"o-2","status":1,"status_code":10}`))
-		answer(startPayment, 200, 0, text(`{"status":1,"status_code":10}`))
-		answer(startPayment, 200, 0, text(`{"order_id":"o-1","status":"OK","status_code":10}`))
-		answer(startPayment, 200, 0, iotest.ErrReader(io.ErrUnexpectedEOF))
-		answer(startPayment, 200, 0, text(strings.Repeat(" ", 2<<20)))
-		answer(startPayment, 307, 0, text(""))
+		respond(startPayment, 401, 0, text(""))
+		respond(startPayment, 401, late, text(reported), decoder)
+		respond(startPayment, 401, 0, text(reported), decoder)
+		respond(startPayment, 400, 0, text(""))
+		respond(startPayment, 403, 0, text(page))
+		respond(startPayment, 403, 0, text(page), decoder)
+		respond(startPayment, 409, 0, text(""))
+		respond(startPayment, 429, 0, text(""))
+		respond(startPayment, 429, 0, text(reported), decoder)
+		respond(readBalance, 502, 0, text(page))
+		respond(startPayment, 200, 0, text(reported), decoder)
+		respond(startPayment, 200, 0, text(`{"order_id":"o-1","status":1,"status_code":10,"error_code":"00"}`), decoder)
+		respond(startPayment, 200, 0, text("<p>please log in</p>"))
+		respond(startPayment, 200, 0, text(""))
+		respond(startPayment, 200, 0, text(`{"order_id":"o-1","order_id":"o-2","status":1,"status_code":10}`))
+		respond(startPayment, 200, 0, text(`{"status":1,"status_code":10}`))
+		respond(startPayment, 200, 0, text(`{"order_id":"o-1","status":"OK","status_code":10}`))
+		respond(startPayment, 200, 0, iotest.ErrReader(io.ErrUnexpectedEOF))
+		respond(startPayment, 200, 0, text(strings.Repeat(" ", 2<<20)))
+		respond(startPayment, 307, 0, text(""))
 		date = []string{time.Now().Add(7 * time.Minute).UTC().Format(http.TimeFormat)}
-		answer(startPayment, 401, 0, text(reported), decoder)
+		respond(startPayment, 401, 0, text(reported), decoder)
+		date = nil
+		ahead := func() time.Time { return time.Now().Add(10 * time.Minute) }
+		respond(startPayment, 401, 0, text(reported), decoder, func(c *paymentsvc.Config) {
+			c.Signer = signerAt(ahead, scheme.Canonical, secret)
+		})
 	})
 	return list
 }
@@ -479,7 +489,7 @@ func notificationErrors(t *testing.T) (list []error) {
 	)
 }
 
-// recorder is a test that keeps the messages of its failures.
+// recorder is a testing.TB that keeps the messages of its failures.
 type recorder struct {
 	testing.TB
 	text string

@@ -24,7 +24,7 @@ func sameFields(request paymentsvc.PaymentRequest, oldBody []byte) (bool, error)
 	if err := errors.Join(json.Unmarshal(oldBody, &was), json.Unmarshal(newBody, &is)); err != nil {
 		return false, err
 	}
-	delete(was, "partner_id") // the Client adds both
+	delete(was, "partner_id") // Client adds both ids
 	delete(was, "project_id")
 	return maps.EqualFunc(was, is, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
 }

@@ -1,5 +1,5 @@
-// These files contain the Go code of the pages, inside functions that make it compile. Code without a service also
-// runs.
+// These files contain the Go code of the pages, inside functions that make it compile. Tests run the code that needs no
+// service.
 package docs_test
 
 import (

@@ -26,13 +26,18 @@ var scheme = paymentsvc.Scheme{
 const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
 // service returns a fake service in memory and a client for it.
-func service(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
-	srv := paymentsvctest.StartInMemory(t, paymentsvctest.Config{
+func service(t *testing.T, onStart ...func(paymentsvctest.Order)) (*paymentsvctest.Server, *paymentsvc.Client) {
+	cfg := paymentsvctest.Config{
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
-		Repeated:  paymentsvctest.NewOrder, // the default rejects a second start
-	})
+		Tolerance: time.Minute,
+		Repeated:  paymentsvctest.NewOrder, // a second start then counts; the default rejects it, and hides the mistake
+	}
+	for _, call := range onStart {
+		cfg.OnStart = call
+	}
+	srv := paymentsvctest.StartInMemory(t, cfg)
 	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 	if err != nil {
 		t.Fatal(err)
@@ -134,30 +139,34 @@ func TestUnavailableServiceIsPaidOnce(t *testing.T) {
 }
 
 func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
-	for _, fault := range append(paymentsvctest.AllFaults(), // and two responses of gateways that forwarded the request
-		paymentsvctest.TooManyRequests(paymentsvctest.AfterCommit, time.Second),
-		paymentsvctest.Answer(paymentsvctest.AfterCommit, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
-	) {
-		t.Run(fault.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
-				srv, client := service(t)
-				rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
-				srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), // a success without fields
-					paymentsvctest.Answer(paymentsvctest.BeforeCommit, http.StatusOK, "application/json", "{}"))
+	const before, after = paymentsvctest.BeforeCommit, paymentsvctest.AfterCommit
+	success := paymentsvctest.Answer(before, http.StatusOK, "application/json", "{}")
 
-				err := checkout(client, "order-1")
-				client.CloseIdleConnections()
-				if err := srv.Drain(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if n := len(srv.Orders()); n > 1 || n == 0 && err == nil {
-					t.Errorf("%d payments were started, the error is %v", n, err)
-				}
-				if rule.Hits() == 0 {
-					t.Error("the fault had no effect")
-				}
+	for _, fault := range append(paymentsvctest.AllFaults(), // and two responses of gateways that forwarded the request
+		paymentsvctest.TooManyRequests(after, time.Second),
+		paymentsvctest.Answer(after, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
+	) {
+		for _, status := range []paymentsvctest.Fault{{}, success} { // the first has no effect
+			t.Run(fault.String()+", status "+status.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
+					srv, client := service(t)
+					rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
+					srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), status)
+
+					err := checkout(client, "order-1")
+					client.CloseIdleConnections()
+					if err := srv.Drain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if n := len(srv.Orders()); n > 1 || n == 0 && err == nil {
+						t.Errorf("%d payments were started, the error is %v", n, err)
+					}
+					if rule.Hits() == 0 {
+						t.Error("the fault had no effect")
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -231,6 +240,24 @@ func TestRefundBeforePaymentPreventsShipping(t *testing.T) {
 	}
 }
 
+func TestNotificationBeforeTheResponse(t *testing.T) {
+	var srv *paymentsvctest.Server
+	srv, client := service(t, func(o paymentsvctest.Order) {
+		if _, err := srv.Settle(o.OrderID, paymentsvc.StatusSuccess); err != nil {
+			t.Error(err)
+		}
+		srv.Deliver(t.Context())
+	})
+	s := newShop(t, srv)
+	if err := checkout(client, "order-1"); err != nil {
+		t.Fatal(err)
+	}
+	srv.AssertDelivered(t)
+	if s.shipped != 1 {
+		t.Errorf("shipped %d times, want once", s.shipped)
+	}
+}
+
 func TestMySigner(t *testing.T) {
 	srv, _ := service(t)
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret}) // your own
@@ -247,6 +274,26 @@ func TestMySigner(t *testing.T) {
 		t.Error(err)
 	}
 	srv.AssertAllSigned(t)
+}
+
+func TestWrongClockIsRejected(t *testing.T) {
+	srv, _ := service(t)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+		Scheme: scheme, Secret: secret, Now: func() time.Time { return time.Now().Add(10 * time.Minute) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := srv.ClientConfig(42)
+	cfg.Signer = signer
+	client, err := paymentsvc.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkout(client, "order-1"); !errors.Is(err, paymentsvc.ErrUnauthorized) {
+		t.Errorf("the error is %v", err)
+	}
+	srv.AssertOrders(t, 0)
 }
 
 func TestUnderChaos(t *testing.T) {

@@ -72,6 +72,9 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		called = "	if err == nil || paymentsvc.OutcomeOf(err)"
 		again  = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
 			"		return checkout(client, userData+%q)\n	}\n" + called
+		compared = "	if err == nil && status.UserData"
+		notFound = "	if f := new(paymentsvc.Error); errors.As(err, &f) && f.HTTPStatus == 404 {\n" +
+			"		return checkout(client, userData)\n	}\n" + compared
 		success = "s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:"
 	)
 	wrong := []struct{ old, new, test string }{
@@ -85,6 +88,7 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		{called, fmt.Sprintf(again, "f.HTTPStatus == 429", ""), each},
 		{called, fmt.Sprintf(again, "f.HTTPStatus == 403", ""), each},
 		{"status.UserData != userData", "status == nil", each},
+		{compared, notFound, each},
 		{success, "s.seen[n.Key()] || n.StatusDescription == paymentsvc.StatusPending:", ships},
 		{success, "n.StatusDescription != paymentsvc.StatusSuccess:", ships},
 		{"	s.seen[n.Key()] = true\n", "	clear(s.seen)\n	s.seen[n.Key()] = true\n", ships},

@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// TestNewTransportSpeaksHTTP2AndTrustsRoots follows two fixes of docs/troubleshooting.md.
+// TestNewTransportSpeaksHTTP2AndTrustsRoots applies two fixes of docs/troubleshooting.md.
 func TestNewTransportSpeaksHTTP2AndTrustsRoots(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.EnableHTTP2 = true

@@ -8,7 +8,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
-/** Prints, for every flat body on standard input, what Java programs sign: text form, body and text, with tabs between. */
+/** Prints, for each flat body on standard input, the texts that Java programs sign. A line has form, body and text. */
 public class Vectors {
     private static final Pattern FIELD = Pattern.compile("\"(\\w+)\":(?:\"([^\"]*)\"|([^,}]+))");
 
@@ -17,7 +17,7 @@ public class Vectors {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String body = in.readLine(); body != null; body = in.readLine()) {
             if (body.indexOf('{', 1) > 0) {
-                continue; // Java has no JSON of its own, and the pattern reads no nested objects
+                continue; // Java has no JSON library, and the pattern does not read nested objects
             }
             TreeMap<String, String> fields = new TreeMap<>();
             for (Matcher m = FIELD.matcher(body); m.find();) {

@@ -1,4 +1,4 @@
-// Prints, for every body on standard input, what Node programs sign: text form, body and text, with tabs between.
+// Prints, for each body on standard input, the texts that Node programs sign. A line has form, body and text.
 const lines = require('fs').readFileSync(0, 'utf8').split('\n').filter(Boolean);
 
 const sorted = (value) => {

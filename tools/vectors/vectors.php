@@ -1,5 +1,5 @@
 <?php
-// Prints, for every body on standard input, what PHP programs sign: text form, body and text, with tabs between.
+// Prints, for each body on standard input, the texts that PHP programs sign. A line has form, body and text.
 function sorted($value) {
     if (!is_array($value)) {
         return $value;
@@ -12,7 +12,7 @@ function sorted($value) {
 while (($body = fgets(STDIN)) !== false) {
     $body = rtrim($body, "\n");
     if (str_contains($body, '"tiny"')) {
-        continue; // PHP writes floats below 0.0001 and from 1e15 on with an exponent of its own: no amount is one
+        continue; // PHP writes floats below 0.0001 and from 1e15 on in a special form, which no amount needs
     }
     $data = json_decode($body, true);
     $flags = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE;

@@ -1,4 +1,4 @@
-"""Prints, for every body on standard input, what Python programs sign: text form, body and text, with tabs between."""
+"""Prints, for each body on standard input, the texts that Python programs sign. A line has form, body and text."""
 import hashlib
 import json
 import sys

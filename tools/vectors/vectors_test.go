@@ -1,5 +1,5 @@
-// Package vectors makes the table of package canonical with the bodies that PHP, Python, Node and Java write, and signs
-// the vectors of the root's tests with openssl.
+// Package vectors compares the table of package canonical with the output of PHP, Python, Node and Java, and the
+// signatures of the root's tests with openssl. -vectors.update writes the table.
 package vectors
 
 import (
@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("vectors.update", false, "write the table again, with the installed languages")
+var update = flag.Bool("vectors.update", false, "write the table with the output of the installed languages")
 
 const table = "../../canonical/testdata/vectors.tsv"
 
-// bodies has a request of the table in each line.
+// bodies has the requests of the table, one per line.
 const bodies = `{"partner_id":17,"project_id":42}
 {"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order/1 é"}
 {"user_data":"a b+c~d*e!f'(g)","amount":100.00,"ok":true,"no":false,"note":null,"text":""}
@@ -37,7 +37,7 @@ func TestVectorsFitEachLanguage(t *testing.T) {
 	} {
 		t.Run(language, func(t *testing.T) {
 			if _, err := exec.LookPath(language); err != nil {
-				t.Skipf("%s is not installed, so its part of the table is not compared", language)
+				t.Skipf("%s is not installed: its lines of the table are not compared", language)
 			}
 			run := exec.CommandContext(t.Context(), language, source)
 			run.Stdin, run.Stderr = strings.NewReader(bodies), os.Stderr

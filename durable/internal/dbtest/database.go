@@ -1,5 +1,5 @@
-// Package dbtest has the databases of tests: empty databases, copies of their rows, and Debian's pgbouncer. Tests with
-// SQLite import the driver modernc.org/sqlite.
+// Package dbtest provides empty databases for tests, copies of their rows, and Debian's pgbouncer. Tests with SQLite
+// import the driver modernc.org/sqlite.
 package dbtest
 
 import (

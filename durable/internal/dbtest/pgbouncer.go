@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// configuration lends a session of the server for one transaction. Clients share at most 20 sessions.
+// configuration makes pgbouncer lend a session of the server for one transaction. Clients share at most 20 sessions.
 const configuration = `[databases]
 * = host=%s user=%s
 [pgbouncer]
@@ -83,7 +83,7 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// waitUntilReady waits until the pooler passes on a statement.
+// waitUntilReady waits until a statement succeeds through the pooler.
 func waitUntilReady(t *testing.T, address string) {
 	t.Helper()
 	db, err := sql.Open("pgx", address+"&default_query_exec_mode=exec")

@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Change is the slow way: one row in one transaction, with all consequences. It locks the order_id, the claim, the row
-// and the control row, in this order. A round waits for none of these locks.
+// Change changes one row in one transaction, with all consequences, and is slower than a round. It locks the order_id,
+// the claim, the row and the control row, in this order. A round does not wait for these locks.
 
 // errOrderTaken reports that another row received the order_id at the same time. The next attempt finds that row.
 var errOrderTaken = errors.New("durable: another row got the order_id")
@@ -21,7 +21,7 @@ var errOrderTaken = errors.New("durable: another row got the order_id")
 type Tx struct {
 	*sql.Tx
 	l      *Ledger
-	strict bool // an error of OnChange is the transaction's; otherwise OnChange is called again later
+	strict bool // an error of OnChange rolls back; otherwise OnChange is called again later
 	failed error
 	moves  []move
 }
@@ -32,8 +32,8 @@ type move struct {
 	from, to row.State
 }
 
-// Change loads the row userData, lets f change it, and saves it with all consequences. orderID is an order_id that f
-// may give to the row. Change waits for other transactions that change the row. Errors wrap ErrNotFound or
+// Change loads the row userData, lets f change it, and saves it with all consequences. orderID is the order_id that f
+// may store in the row. Change waits for other transactions that change the row. Errors wrap ErrNotFound or
 // row.ErrChanged, or come from f or the database.
 func (l *Ledger) Change(
 	ctx context.Context, userData, orderID string, f func(context.Context, *Tx, *row.Row) error,
@@ -60,8 +60,8 @@ func (l *Ledger) Change(
 	})
 }
 
-// Transact runs f in a transaction, and calls Moved for the changes of states after the commit. With strict, an error
-// of OnChange is the transaction's.
+// Transact runs f in a transaction, and calls Moved for the changes of states after the commit. With strict, Transact
+// rolls back after an error of OnChange and returns the error.
 func (l *Ledger) Transact(ctx context.Context, strict bool, f func(context.Context, *Tx) error) error {
 	tx := &Tx{l: l, strict: strict}
 	err := l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {
@@ -77,7 +77,7 @@ func (l *Ledger) Transact(ctx context.Context, strict bool, f func(context.Conte
 }
 
 // lockOrderID makes transactions about one order_id wait for each other. Otherwise a notification and the response with
-// the same order_id could miss each other before their commits. SQLite has one writer anyway.
+// the same order_id could miss each other before their commits. SQLite needs no lock, because it has one writer.
 func (tx *Tx) lockOrderID(ctx context.Context, orderID string) error {
 	if tx.l.Dialect == SQLite || orderID == "" {
 		return nil
@@ -86,7 +86,7 @@ func (tx *Tx) lockOrderID(ctx context.Context, orderID string) error {
 	return err
 }
 
-// load reads and locks a row. With k, it must be of that kind. load locks the claim first, as a round does.
+// load reads and locks a row. If k is set, the row must be of kind k. load locks the claim first, as a round does.
 func (tx *Tx) load(ctx context.Context, userData string, k row.Kind) (*row.Row, error) {
 	if _, err := tx.l.exec(ctx, tx, `SELECT 1 FROM durable_claims WHERE user_data = $1{lock}`, userData); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (tx *Tx) leave(ctx context.Context, r *row.Row, leaves bool) error {
 	return nil
 }
 
-// one runs a statement for one row, and returns otherwise if the statement changes no row.
+// one runs a statement that must change one row. Otherwise it returns the error otherwise.
 func (tx *Tx) one(ctx context.Context, otherwise error, query string, args ...any) error {
 	n, err := tx.l.exec(ctx, tx, query, args...)
 	if err == nil && n != 1 {
@@ -186,7 +186,7 @@ type Decision struct {
 	At                          time.Time
 }
 
-// Unnotified reports whether no unmatched notification has r's user_data.
+// Unnotified reports whether r's user_data appears in no unmatched notification.
 func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) {
 	err = tx.l.one(ctx, tx, []any{&yes},
 		`SELECT {unnotified} FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData)

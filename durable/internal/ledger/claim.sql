@@ -8,7 +8,7 @@ DELETE FROM durable_queue WHERE (kind, generation, due_at, user_data) IN (SELECT
 INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 SELECT user_data, kind, $2, claims + 1, {now}, {now} + $3, created_at FROM durable_rows
 WHERE state = 'created' AND user_data{in $1} ON CONFLICT DO NOTHING;
--- Reads the claimed ones.
+-- Reads the claimed rows.
 SELECT r.user_data, r.kind, r.type, r.amount, r.destination, c.token, c.claims, c.claimed_at, r.due_at
 FROM durable_claims AS c JOIN durable_rows AS r ON r.user_data = c.user_data
 WHERE c.token = $2 AND c.user_data{in $1};

@@ -7,12 +7,12 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// A created row is in the queue or has a claim, and never both. A claim deletes the entry of the queue in its own
-// commit, so one process at most may call the service for the row. The token of a claim identifies its process and
-// round.
+// A row stored as created is in the queue or has a claim, but never both. The commit of a claim also deletes the entry
+// of the queue, so at most one process may call the service for the row. The token of a claim identifies its process
+// and round.
 
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
-// arrive late. The rows keep the number and the time of the claim, so that no process takes the claim for lost.
+// arrive late. The rows keep the number and the time of the claim, because otherwise the claim would look lost.
 func (l *Ledger) Release(ctx context.Context, tokens []string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		claims, err := l.texts(ctx, tx,
@@ -45,7 +45,8 @@ func (l *Ledger) enqueue(ctx context.Context, tx *sql.Tx, userData []string) err
 	return err
 }
 
-// requeue makes created rows due that dequeue has removed. set has further changes, each with a comma after it.
+// requeue makes created rows due after dequeue has removed them. set contains further assignments, each followed by a
+// comma.
 func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set string, args ...any) error {
 	if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET `+set+` due_at = {now}, updated_at = {now}, version = version + 1
 		WHERE state = 'created' AND user_data{in $1}`, append([]any{list(userData)}, args...)...); err != nil {
@@ -56,7 +57,7 @@ func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set
 
 // dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. It locks the
 // rows first, as Change does. On PostgreSQL it looks up each row by the key, because without statistics a join would
-// compare each row with each.
+// compare all pairs of rows.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
 	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
 	if l.Dialect == PostgreSQL {
@@ -98,9 +99,9 @@ func (l *Ledger) claim(
 	}, claimSQL[2], users, r.Token)
 }
 
-// Probe claims one payout after a timed pause, in only one process. The pause continues until the result of the call,
-// at most for a lease. Without a due payout the pause ends. If the server is not identity, see Identify, Probe claims
-// no payout. The error is ErrOlder if the mark of SQLite is below witnessed.
+// Probe claims one payout after a timed pause. Only one process receives it. The pause continues until the result of
+// the call, at most for a lease. Without a due payout the pause ends. Probe claims no payout if the expression of
+// Identify differs from identity. The error is ErrOlder if the mark of SQLite is below witnessed.
 func (l *Ledger) Probe(
 	ctx context.Context, token string, lease int64, identity string, witnessed int64,
 ) (claims []Claim, mark int64, err error) {
@@ -157,14 +158,14 @@ func (l *Ledger) Pay(ctx context.Context, r NewRow, token string, lease int64) (
 	return added, err
 }
 
-// Lease is a claim of any process.
+// Lease is the claim of a row by any process.
 type Lease struct {
 	row.Claim
 	Ended bool // by the database's clock
 }
 
-// Leases returns the claims of all processes. A claim from the future was made while the database's clock was wrong, so
-// only the sweeper's monotonic clock decides about it.
+// Leases returns the claims of all processes. A claim from the future counts as ended, because the database's clock was
+// wrong. Then only the caller's monotonic clock decides about it.
 func (l *Ledger) Leases(ctx context.Context) ([]Lease, error) {
 	return collect(ctx, l, l.DB, func(one *Lease) []any {
 		return []any{&one.UserData, &one.Token, &one.Claims, &one.ClaimedAt, &one.Ended}
@@ -172,7 +173,7 @@ func (l *Ledger) Leases(ctx context.Context) ([]Lease, error) {
 		FROM durable_claims ORDER BY token LIMIT 10000`)
 }
 
-// ResetImpossible makes rows due that became due in an impossible time, because the database's clock was wrong.
+// ResetImpossible makes rows due whose due time was set while the database's clock was wrong, see impossible.
 func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	const future = `due_at > {now} + {impossible} AND (kind = 'payment' AND generation = 0
 		OR kind = 'payout' AND generation = (SELECT generation FROM durable_control))`
@@ -191,7 +192,7 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	})
 }
 
-// Abandoned returns created payments older than age, in milliseconds.
+// Abandoned returns the user_data of created payments older than age, in milliseconds.
 func (l *Ledger) Abandoned(ctx context.Context, age int64, limit int) ([]string, error) {
 	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue
 		WHERE kind = 'payment' AND generation = 0 AND created_at < {now} - $1 ORDER BY created_at LIMIT $2`, age, limit)

@@ -31,10 +31,10 @@ func (l *Ledger) Resume(ctx context.Context) error {
 	return err
 }
 
-// ControlStatus is the control row.
+// ControlStatus contains the control row and the number of claims.
 type ControlStatus struct {
 	Paused, Hold                         bool
-	Until                                int64 // the end of a timed pause, 0 for an endless one
+	Until                                int64 // end of a timed pause, or 0
 	PausedAt                             int64 // the beginning of an endless pause
 	Reason, By, HoldReason, HoldBy, Code string
 	Generation, Run, Starting, Now       int64
@@ -58,7 +58,7 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	return s, err
 }
 
-// writing selects the transactions with written claims.
+// writing selects the open transactions that have written claims: all, or only those in the list $1.
 const writing = `FROM pg_locks WHERE relation = 'durable_claims'::REGCLASS AND mode = 'RowExclusiveLock'
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 	AND ($1 = '' OR virtualtransaction = ANY (string_to_array($1, ',')))`
@@ -72,7 +72,7 @@ func (l *Ledger) Writers(ctx context.Context) (writers string, err error) {
 	return writers, err
 }
 
-// Writing reports whether one of writers still runs.
+// Writing reports whether a transaction of writers is still open.
 func (l *Ledger) Writing(ctx context.Context, writers string) (bool, error) {
 	if writers == "" {
 		return false, nil
@@ -131,8 +131,8 @@ func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation 
 		if err := l.requeue(ctx, tx, users, `generation = $2, may_have_started = 1,`, generation); err != nil {
 			return err
 		}
-		// The lock makes another hold wait for the commit. A record locks its row before the control row, so ReleaseHeld uses
-		// the same order.
+		// The lock makes another hold wait for the commit. It comes last, because a record also locks its row before the
+		// control row.
 		var current int64
 		err = l.one(ctx, tx, []any{&current}, `SELECT generation FROM durable_control{lock}`)
 		if err == nil && current != generation {
@@ -157,7 +157,7 @@ func (l *Ledger) Remaining(ctx context.Context) (held, due bool, err error) {
 	return held, due, err
 }
 
-// Join stores the project if the database has none, and returns the database's project.
+// Join stores project if the database has no project yet, and returns the database's project.
 func (l *Ledger) Join(ctx context.Context, project string) (stored string, err error) {
 	if _, err := l.write(ctx, `UPDATE durable_control SET project = $1 WHERE project = ''`, project); err != nil {
 		return "", err
@@ -184,7 +184,7 @@ func (l *Ledger) Ready(ctx context.Context) error {
 	return nil
 }
 
-// CurrentGeneration moves r to the current generation.
+// CurrentGeneration sets r.Generation to the current generation.
 func (tx *Tx) CurrentGeneration(ctx context.Context, r *row.Row) error {
 	return tx.l.one(ctx, tx, []any{&r.Generation}, `SELECT generation FROM durable_control`)
 }
@@ -195,14 +195,14 @@ func (tx *Tx) EndRun(ctx context.Context) error {
 	return err
 }
 
-// EndPause ends a timed pause if its probe made the call.
+// EndPause ends a timed pause if probe is the token of its probe.
 func (tx *Tx) EndPause(ctx context.Context, probe string) error {
 	_, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET pause_until = 0, pause_length = 0, pause_reason = '',
 		paused_by = '', probe = '' WHERE paused = 0 AND probe = $1`, probe)
 	return err
 }
 
-// ProbeAgain allows another row to be the probe, because the call of the present probe is not evidence about the
+// ProbeAgain allows a new probe of a timed pause, because the call of the current probe is not evidence about the
 // service.
 func (tx *Tx) ProbeAgain(ctx context.Context, probe string) error {
 	_, err := tx.l.exec(ctx, tx, `UPDATE durable_control SET pause_until = {now}, probe = ''
@@ -210,15 +210,15 @@ func (tx *Tx) ProbeAgain(ctx context.Context, probe string) error {
 	return err
 }
 
-// PauseUntilResume begins a pause until Resume. It returns false if such a pause has already begun.
+// PauseUntilResume begins a pause until Resume. It returns false if the claims are already paused until Resume.
 func (tx *Tx) PauseUntilResume(ctx context.Context, reason string) (bool, error) {
 	n, err := tx.l.exec(ctx, tx, pauseUntilResume+` WHERE paused = 0`, Itself, Storable(reason))
 	return n > 0, err
 }
 
 // PauseTimed begins a pause twice as long as the last timed pause, from 1 to 60 seconds, and at least atLeast
-// milliseconds. It returns the end of the pause. During another pause it returns 0 without a change, because the call
-// may have begun before that pause.
+// milliseconds. It returns the end of the pause. During a pause, except for the probe of that pause, it returns 0
+// without a change, because the call may have begun before the pause.
 func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, probe string) (until int64, err error) {
 	err = tx.l.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
 		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,

@@ -49,10 +49,10 @@ func Detect(ctx context.Context, db *sql.DB) (Dialect, error) {
 
 // Ledger runs the statements of this package. It is safe for concurrent use.
 type Ledger struct {
-	DB      *sql.DB // writes, and reads that must be current
-	Read    *sql.DB // reads of pages; may lag
+	DB      *sql.DB // for writes, and for reads of current rows
+	Read    *sql.DB // for lists and counts; may lag
 	Dialect Dialect
-	Slots   int // the largest number of claims of a round
+	Slots   int // maximum number of claims in a round
 
 	// OnChange, if set, is called in the transaction of a change to one of ChangeStates, and for refunds.
 	OnChange     func(ctx context.Context, tx *sql.Tx, e Event) error
@@ -62,11 +62,11 @@ type Ledger struct {
 	Log   *slog.Logger
 
 	text      *strings.Replacer
-	identity  string                 // SQL expression, see Identify
-	statement string                 // of a round on PostgreSQL
-	sizes     atomic.Pointer[string] // of the tables, the end of some statements, see measure
-	round     atomic.Pointer[string] // the statement with the sizes
-	measured  atomic.Pointer[time.Time]
+	identity  string                    // SQL expression, see Identify
+	statement string                    // of a round on PostgreSQL, without the sizes
+	sizes     atomic.Pointer[string]    // SQL comment with the sizes of the tables, see measure
+	round     atomic.Pointer[string]    // statement of a round with the sizes
+	measured  atomic.Pointer[time.Time] // time of the last measure by sized
 
 	prepared map[string]*sql.Stmt // see Prepare
 }
@@ -79,8 +79,8 @@ func New(db, read *sql.DB, d Dialect, clock string) *Ledger {
 	return l
 }
 
-// replacer fills in the parts of statements that differ between the dialects, or that several statements share. A
-// condition on the texts of a list parameter ends with {in $1} or {in $2}.
+// replacer returns a Replacer for the parts of statements that differ between the dialects, or that several statements
+// share. A condition on the texts of a list parameter ends with {in $1} or {in $2}.
 func replacer(d Dialect, now string) *strings.Replacer {
 	pairs := []string{
 		"{unnotified}", unnotified, "{impossible}", strconv.Itoa(impossible), "{columns}", columns, "{claimed}", claimed,
@@ -91,7 +91,7 @@ func replacer(d Dialect, now string) *strings.Replacer {
 		now = cmp.Or(now, `CAST(unixepoch('subsec') * 1000 AS INTEGER)`)
 		pairs = append(pairs, "$", "?", "{lock}", "", "{lock r}", "", "{skip}", "", "{least}", "MIN", "{greatest}", "MAX")
 	} else {
-		// The time of the clock, not of the transaction's start. In a subquery it is evaluated once.
+		// clock_timestamp is the present time, not the time of the transaction's start. A subquery evaluates it once.
 		now = cmp.Or(now, `(SELECT (date_part('epoch', clock_timestamp()) * 1000)::BIGINT)`)
 		pairs = append(pairs, "{lock}", " FOR UPDATE", "{lock r}", " FOR UPDATE OF r", "{skip}", " FOR UPDATE SKIP LOCKED",
 			"{least}", "LEAST", "{greatest}", "GREATEST")
@@ -100,8 +100,8 @@ func replacer(d Dialect, now string) *strings.Replacer {
 }
 
 // unnotified is the condition that no unmatched notification has the user_data of the queue row q. A restored backup
-// may have lost the order_id of q, and such a notification is evidence that the service has q. OFFSET 0 makes
-// PostgreSQL look up one user_data at a time instead of joining with all unmatched notifications.
+// may have lost the order_id of q, and the notification is evidence that the service has q. OFFSET 0 makes PostgreSQL
+// look up one user_data at a time instead of joining with all unmatched notifications.
 const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
 	LIMIT 1 OFFSET 0)`
@@ -110,11 +110,11 @@ const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 // clock was wrong, so it counts as due.
 const impossible = 1_200_000
 
-// Patience is how long one statement or transaction on PostgreSQL may take, and the wait for SQLite's connection.
+// Patience limits a statement or transaction on PostgreSQL, and the wait for SQLite's connection.
 const Patience = 10 * time.Second
 
-// writing returns the context of a write. The caller's context does not end it, because SQLite rolls back an
-// interrupted transaction, and the statements that follow would run outside of the transaction.
+// writing returns the context of a write. The end of ctx does not cancel it, because SQLite rolls back an interrupted
+// transaction, and the next statements would run outside of the transaction.
 func (l *Ledger) writing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	if l.Dialect == SQLite {
@@ -123,7 +123,7 @@ func (l *Ledger) writing(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, Patience)
 }
 
-// pool is a database or one connection of it.
+// pool is a *sql.DB or a *sql.Conn.
 type pool interface {
 	execer
 	rowser
@@ -138,8 +138,8 @@ type rowser interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// connection waits up to Patience for SQLite's one connection, because statements on it may not be interrupted. On
-// PostgreSQL, it returns db.
+// connection waits up to Patience for SQLite's only connection. The end of ctx ends only this wait, because it must not
+// interrupt a statement on SQLite. On PostgreSQL, connection returns db.
 func (l *Ledger) connection(ctx context.Context, db *sql.DB) (on pool, release func(), err error) {
 	if err := ctx.Err(); err != nil || l.Dialect != SQLite {
 		return db, func() {}, err
@@ -153,7 +153,7 @@ func (l *Ledger) connection(ctx context.Context, db *sql.DB) (on pool, release f
 	return conn, func() { _ = conn.Close() }, nil
 }
 
-// Tx runs f in a transaction. An error of f rolls it back.
+// Tx runs f in a transaction, and rolls back after an error of f.
 func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx) error) error {
 	on, release, err := l.connection(ctx, l.DB)
 	if err != nil {
@@ -163,15 +163,15 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 	waiting := ctx
 	ctx, cancel := l.writing(ctx)
 	defer cancel()
-	stop := context.AfterFunc(waiting, cancel) // the wait for a connection of PostgreSQL may end
+	stop := context.AfterFunc(waiting, cancel) // the end of ctx ends only the wait for a connection
 	tx, err := on.BeginTx(ctx, nil)
 	stop()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	defer func() { _ = tx.Rollback() }() // has no effect after Commit
 	if l.Dialect == SQLite {
-		// The first statement writes, so the transaction has SQLite's one lock from its start.
+		// A first statement that writes gives the transaction SQLite's only lock from its start.
 		if _, err := tx.ExecContext(ctx, `UPDATE durable_mark SET mark = mark + 1`); err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (l *Ledger) raiseMark(ctx context.Context, tx rowser, witnessed int64) (mar
 	return mark, err
 }
 
-// markSQLite compares with >, because Tx has raised the mark before.
+// markSQLite compares with >, because Tx has already incremented the mark.
 const markSQLite = `UPDATE durable_mark SET mark = MAX(mark, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 	WHERE mark > $1 RETURNING mark`
 
@@ -212,7 +212,7 @@ func (l *Ledger) exec(ctx context.Context, on execer, query string, args ...any)
 	return result.RowsAffected()
 }
 
-// write is exec outside of a transaction.
+// write runs a statement outside of a transaction and returns the number of changed rows.
 func (l *Ledger) write(ctx context.Context, query string, args ...any) (int64, error) {
 	on, release, err := l.connection(ctx, l.DB)
 	if err != nil {
@@ -237,7 +237,7 @@ func (l *Ledger) query(ctx context.Context, on rowser, scan func(*sql.Rows) erro
 	return each(l.uncancelable(ctx), on, scan, l.text.Replace(query), args...)
 }
 
-// each calls scan for each row of a complete statement.
+// each calls scan for each row of a query that needs no replacer.
 func each(ctx context.Context, on rowser, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -273,7 +273,7 @@ func (l *Ledger) texts(ctx context.Context, on rowser, query string, args ...any
 	return collect(ctx, l, on, func(text *string) []any { return []any{text} }, query, args...)
 }
 
-// one reads the one row of a query.
+// one scans the only row of a query, or returns sql.ErrNoRows.
 func (l *Ledger) one(ctx context.Context, on rowser, into []any, query string, args ...any) error {
 	found := false
 	err := l.query(ctx, on, func(rows *sql.Rows) error {
@@ -286,7 +286,8 @@ func (l *Ledger) one(ctx context.Context, on rowser, into []any, query string, a
 	return err
 }
 
-// uncancelable returns ctx, on SQLite without its end, which would interrupt the connection that writes.
+// uncancelable returns ctx. On SQLite the returned context is never canceled, because that would interrupt the
+// connection for writes.
 func (l *Ledger) uncancelable(ctx context.Context) context.Context {
 	if l.Dialect == SQLite {
 		return context.WithoutCancel(ctx)
@@ -294,13 +295,13 @@ func (l *Ledger) uncancelable(ctx context.Context) context.Context {
 	return ctx
 }
 
-// list encodes a list for the JSON functions of the databases.
+// list encodes a list as JSON, for the JSON functions of the databases.
 func list[T any](all []T) string {
-	encoded, _ := json.Marshal(append([]T{}, all...)) // texts and numbers always encode; nil would be null
+	encoded, _ := json.Marshal(append([]T{}, all...)) // cannot fail; a nil slice would become null
 	return string(encoded)
 }
 
-// millis scans Unix milliseconds. The zero time is 0.
+// millis scans Unix milliseconds, see Time.
 type millis struct{ *time.Time }
 
 // Scan implements [sql.Scanner].
@@ -313,7 +314,7 @@ func (m millis) Scan(value any) error {
 	return nil
 }
 
-// Time converts Unix milliseconds. The zero time is 0.
+// Time converts Unix milliseconds, and 0 to the zero time.
 func Time(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}

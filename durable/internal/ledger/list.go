@@ -32,8 +32,8 @@ type Filter struct {
 	unreviewed time.Duration // selects rows without a review by an operator within this time
 }
 
-// Place is a place in a list, in the order of a time and then of a key, because several entries may have one time. At
-// is the time in Unix milliseconds. Key is the user_data of a row or the key of a notification.
+// Place is a place in a list. Lists are in the order of a time and then of a key, because several entries may have the
+// same time. At is in Unix milliseconds. Key is the user_data of a row or the key of a notification.
 type Place struct {
 	At  int64
 	Key string
@@ -47,13 +47,13 @@ func (p Place) compare(other Place) int {
 // selection builds statements about the rows of a [Filter]. Each part of a statement reads one range of one index in
 // the order of the list, so a page of rare rows costs as much as any other page.
 type selection struct {
-	generation  int64   // the current one
+	generation  int64   // current generation
 	generations []int64 // the older generations of queued payouts
-	first, last int64   // when the first and the last row of the batch were created; 0 without a row
+	first, last int64   // creation times of the batch's first and last row, or 0
 	args        []any
 }
 
-// arg returns the parameter of a value.
+// arg returns the placeholder of a value, such as $1.
 func (s *selection) arg(value any) string {
 	n := slices.Index(s.args, value)
 	if n < 0 {
@@ -63,7 +63,7 @@ func (s *selection) arg(value any) string {
 	return "$" + strconv.Itoa(n+1)
 }
 
-// Constant lists, in the order of the states of a row.
+// Constant lists. The states are in the usual order of a row.
 var (
 	states   = []row.State{row.Created, row.Starting, row.Unknown, row.Pending, row.Succeeded, row.Failed, row.Rejected}
 	rare     = []row.State{row.Created, row.Unknown, row.Pending, row.Succeeded, row.Failed, row.Rejected}
@@ -103,7 +103,7 @@ func (s *selection) kinds(f Filter) []row.Kind {
 	}
 }
 
-// sources returns tables, each with a condition that selects one range of an index.
+// sources returns FROM and WHERE clauses. Each clause selects one range of an index.
 func (s *selection) sources(f Filter, kind row.Kind) []string {
 	ofKind := ` WHERE s.kind = '` + string(kind) + `'`
 	switch {
@@ -116,7 +116,7 @@ func (s *selection) sources(f Filter, kind row.Kind) []string {
 	case f.State == row.Starting:
 		return []string{`durable_claims AS s` + ofKind}
 	case f.State == row.Pending, f.State == row.Succeeded:
-		// The index is a partial one, and SQLite uses it only if its condition is repeated here.
+		// The index is partial, and SQLite uses it only if the statement repeats the condition of the index.
 		sources := []string{`durable_orders AS s` + ofKind + ` AND s.state IN ('pending', 'succeeded')
 			AND s.state = '` + string(f.State) + `'`}
 		if f.State == row.Succeeded { // an operator's decision needs no order_id
@@ -171,7 +171,7 @@ func (s *selection) queued(f Filter, from string) (sources []string) {
 // parameter of the period.
 const reviewedWithin = `d.decision IN ('seen', 'found') AND d.decided_at > {now} - `
 
-// part returns the statement of one source.
+// part returns the statement for the rows of f in a source.
 func (s *selection) part(f Filter, source string, limit int) string {
 	where := source + s.bounds(f)
 	if f.unreviewed > 0 { // one row at a time, because a join may read and sort the whole range
@@ -186,7 +186,7 @@ func (s *selection) part(f Filter, source string, limit int) string {
 		` ORDER BY ` + order(f, `s`) + ` LIMIT ` + strconv.Itoa(limit)
 }
 
-// bounds returns the conditions of the order. Rows of other batches were created at other times, as a rule.
+// bounds returns the conditions on creation times. For a batch they exclude most rows of other batches.
 func (s *selection) bounds(f Filter) (where string) {
 	first, last := s.first, s.last
 	if f.After != (Place{}) {

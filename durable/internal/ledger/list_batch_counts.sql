@@ -1,5 +1,5 @@
--- The numbers of a batch's newest rows, with the creation of the oldest: by state, and whether they need review or are
--- held.
+-- The numbers of a batch's newest rows by state, review reason, hold and overdue age, each with the creation time of
+-- the oldest row.
 SELECT CASE WHEN c.token IS NULL THEN r.state ELSE 'starting' END, r.review,
 	CASE WHEN r.state = 'created' AND c.token IS NULL
 		AND r.generation < (SELECT generation FROM durable_control) THEN 1 ELSE 0 END,

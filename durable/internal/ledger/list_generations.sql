@@ -1,5 +1,5 @@
--- The current generation, and the older generations of queued payouts, each found by one step in the index of the
--- queue.
+-- The current generation, and the older generations of queued payouts. One step in the index of the queue finds each
+-- generation.
 WITH RECURSIVE queued (generation) AS (
 	SELECT MIN(generation) FROM durable_queue WHERE kind = 'payout'
 	UNION ALL

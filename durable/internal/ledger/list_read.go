@@ -25,8 +25,8 @@ var (
 	listBatchCounts string
 )
 
-// Page returns the first rows of f, up to limit, and the database's time. It reads from on, l.Read or l.DB. The rows of
-// l.Read may be old.
+// Page returns the first rows of f, up to limit, and the database's time. It reads from on, which is l.Read or l.DB.
+// The rows of l.Read may be old.
 func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (page []*row.Row, now int64, err error) {
 	s, err := l.selection(ctx, on, f)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Ledger) markReviewed(
 	return err
 }
 
-// selection reads what the statements about f depend on.
+// selection reads the generations and the times of the batch, which the statements about f need.
 func (l *Ledger) selection(ctx context.Context, on *sql.DB, f Filter) (*selection, error) {
 	s := &selection{}
 	err := l.query(ctx, on, func(rows *sql.Rows) error {
@@ -147,10 +147,10 @@ func (l *Ledger) Find(
 	return l.Named(ctx, Filter{Overdue: overdue}, append(users, userData...))
 }
 
-// Count is a number of rows with the creation time of the oldest.
+// Count is a number of rows with the creation time of the oldest row.
 type Count struct{ Rows, Oldest int64 }
 
-// add adds rows, of which the oldest was created at a time.
+// add adds a number of rows. oldest is the creation time of the oldest of these rows.
 func (c *Count) add(rows, oldest, limit int64) {
 	if rows == 0 {
 		return
@@ -171,7 +171,7 @@ type Counts struct {
 }
 
 // Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the
-// same Unmatched, the number of the notifications of these kinds, and the same Unreadable.
+// same Unreadable, and the same Unmatched for notifications of all these kinds.
 func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, kinds ...row.Kind) ([]Counts, error) {
 	s, err := l.selection(ctx, l.Read, Filter{})
 	if err != nil {
@@ -223,7 +223,7 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 	return all, err
 }
 
-// BatchCounts returns the exact numbers of the newest rows of a batch, up to limit rows, or of all rows with 0.
+// BatchCounts returns the exact numbers of the newest limit rows of a batch. With limit 0, it counts all rows.
 func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64, limit int) (Counts, error) {
 	const noLimit = 1 << 60
 	c := Counts{States: map[row.State]*Count{}}

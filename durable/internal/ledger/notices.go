@@ -23,12 +23,12 @@ type Notice struct {
 	StatusDescription      paymentsvc.StatusName
 	Status, StatusCode     int64
 	Amount                 paymentsvc.Amount
-	// Matched is false while no row, deleted rows included, is known for it.
+	// Matched is false until the row of the notification is known, even as a pruned row.
 	Matched    bool
 	ReceivedAt time.Time
 }
 
-// KindOf returns the kind of rows that an event is about, "" for an event that the document does not specify.
+// KindOf returns the kind of row that an event is about, or "" for an event that the document does not specify.
 func KindOf(e paymentsvc.EventType) row.Kind {
 	switch e {
 	case paymentsvc.EventPaymentStatusChanged, paymentsvc.EventRefundStatusChanged:
@@ -61,10 +61,10 @@ func (l *Ledger) StoreNotice(ctx context.Context, n Notice) error {
 	return err
 }
 
-// ApplyNotice applies a stored notification, unless it is matched or no row is known for it. With strict, an error of
-// OnChange undoes it and is returned.
+// ApplyNotice applies a stored notification, unless the notification is already matched or its row is unknown. With
+// strict, ApplyNotice rolls back after an error of OnChange and returns the error.
 func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
-	failed, missing := "", false // failed is the user_data of the row
+	failed, missing := "", false // failed is the user_data of a row with a failed OnChange
 	err := l.Transact(ctx, strict, func(ctx context.Context, tx *Tx) error {
 		failed, missing = "", false
 		if err := tx.lockOrderID(ctx, n.OrderID); err != nil {
@@ -78,7 +78,7 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 		r, err := tx.find(ctx, n)
 		if errors.Is(err, ErrNotFound) {
 			missing = true
-			return nil // it waits
+			return nil // the notification waits for its row
 		}
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (l *Ledger) flagFailure(ctx context.Context, n Notice, userData string, fai
 	return err
 }
 
-// find returns the row of a notification.
+// find returns the row of a notification, by its user_data or else by its order_id.
 func (tx *Tx) find(ctx context.Context, n Notice) (*row.Row, error) {
 	kind := KindOf(n.Event)
 	if n.UserData != "" {
@@ -146,10 +146,10 @@ func (tx *Tx) applyWaiting(ctx context.Context, r *row.Row) error {
 	return nil
 }
 
-// apply changes r by a notification and marks the notification as matched.
+// apply applies n to r and marks n as matched.
 func (tx *Tx) apply(ctx context.Context, r *row.Row, n Notice) error {
 	had := r.ReviewReason
-	r.ClearReason(row.OnChangeFails) // unless OnChange fails again
+	r.ClearReason(row.OnChangeFails) // set again if OnChange fails again
 	save := had != r.ReviewReason
 	refund := n.Event == paymentsvc.EventRefundStatusChanged
 	foreign := n.UserData != "" && n.UserData != r.UserData || refund && r.OrderID != "" && r.OrderID != n.OrderID
@@ -196,9 +196,9 @@ func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, 
 	return l.notices(ctx, l.DB, `matched = 0 AND user_data = $1 ORDER BY received_at, key`, userData)
 }
 
-// Late returns order_ids of unmatched notifications with a known row. Their process died before it applied them, or the
-// row came later. since is their greatest age in milliseconds. A notification from the future arrived while the
-// database's clock was wrong.
+// Late returns the order_ids of unmatched notifications with a known row. The process died before it applied the
+// notification, or the row was stored later. since is the maximum age of a notification in milliseconds. Late includes
+// notifications from the future, because the database's clock was wrong at their arrival.
 func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
 	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
 	return l.texts(ctx, l.DB, `SELECT DISTINCT n.order_id FROM durable_notifications AS n
@@ -231,8 +231,8 @@ func ofKind(k row.Kind) string {
 	}
 }
 
-// unmatchedParts returns a statement for each event of kinds. It reads the first final notifications without a row, up
-// to limit, in the order of an index. Kind "" is both kinds.
+// unmatchedParts returns a statement for each event of kinds. A statement reads the oldest final notifications without
+// a row, up to limit, by an index. Kind "" is both kinds.
 func unmatchedParts(limit int, kinds ...row.Kind) (parts []string) {
 	for _, event := range [...]paymentsvc.EventType{
 		paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged, paymentsvc.EventRefundStatusChanged,

@@ -68,7 +68,7 @@ func (tx *Tx) runOnChange(ctx context.Context, e Event) error {
 	return fmt.Errorf("durable: OnChange: %w", failed)
 }
 
-// recoverOnChange returns a panic of OnChange as an error without its text, because the text may be secret.
+// recoverOnChange calls OnChange and returns a panic as an error, without the text of the panic, which may be secret.
 func (tx *Tx) recoverOnChange(ctx context.Context, e Event) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -80,7 +80,7 @@ func (tx *Tx) recoverOnChange(ctx context.Context, e Event) (err error) {
 	return tx.l.OnChange(ctx, tx.Tx, e)
 }
 
-// RetryOnChange calls OnChange again for up to limit due events, with a separate transaction for each event.
+// RetryOnChange calls OnChange again for up to limit due events, each in a separate transaction.
 func (l *Ledger) RetryOnChange(ctx context.Context, limit int) error {
 	if l.OnChange == nil {
 		return nil
@@ -95,7 +95,7 @@ func (l *Ledger) RetryOnChange(ctx context.Context, limit int) error {
 	return err
 }
 
-// dueEvent is an event that OnChange has rejected.
+// dueEvent is an event with a failed call of OnChange.
 type dueEvent struct {
 	id, userData string
 	from, to     row.State

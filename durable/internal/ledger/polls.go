@@ -13,14 +13,14 @@ type Poll struct {
 	Now int64 // the database's time
 }
 
-// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future was made
-// while the database's clock was wrong, so only the monotonic clock decides about it.
+// ClaimedBefore reports whether the last claim is older than age, in milliseconds. A claim from the future counts as
+// older, because the database's clock was wrong. Then only the monotonic clock of the process decides.
 func (p Poll) ClaimedBefore(age int64) bool {
 	return p.Now-p.ClaimedAt >= age || p.ClaimedAt-p.Now > impossible
 }
 
-// DuePolls returns due unknown rows, except payouts without an order_id. It commits the next due time first, so that
-// one process polls. After patience polls, a row is flagged for review.
+// DuePolls returns due unknown rows, except payouts without an order_id. It commits the next due times first, so that
+// only one process polls for a row. After patience polls, DuePolls flags the row for review.
 func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
 	const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
 	return l.postpone(ctx, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
@@ -36,16 +36,16 @@ func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Pol
 const (
 	// pendingPage is the number of pending rows that one call of DuePending reads.
 	pendingPage = 500
-	// minPendingWait is the wait before the first poll of a pending row, in milliseconds. The next waits are the time
+	// minPendingWait is the wait before the first poll of a pending row, in milliseconds. Each later wait is the time
 	// since the row's last claim, at most maxPendingWait.
 	minPendingWait = 60_000
 	maxPendingWait = 3_600_000
 )
 
 // DuePending returns up to limit due pending rows of a kind. It reads the rows after a place, in the order of their
-// creation. next is the place for the next call, zero at the end of the list. The due times of pending rows have no
-// index, because each call would then write an index entry, with a quarter more WAL. DuePending commits the next due
-// time first, so that one process polls.
+// creation. next is the place for the next call, and zero at the end of the list. The due times of pending rows have no
+// index, because each call would then write another index entry and a quarter more WAL. DuePending commits the next due
+// times first, so that only one process polls for a row.
 func (l *Ledger) DuePending(
 	ctx context.Context, k row.Kind, after Place, limit int,
 ) (polls []Poll, next Place, err error) {
@@ -77,7 +77,7 @@ func (l *Ledger) DuePending(
 	return polls, next, err
 }
 
-// postpone runs an UPDATE of due times and returns the changed rows.
+// postpone runs an UPDATE that postpones polls, and returns the changed rows.
 func (l *Ledger) postpone(ctx context.Context, update string, args ...any) (polls []Poll, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		users, err := l.texts(ctx, tx, update, args...)

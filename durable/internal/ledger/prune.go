@@ -16,10 +16,10 @@ import (
 // pruneRows is the number of rows that one batch of Prune reads.
 const pruneRows = 500
 
-// prunable is a condition on rows with a final state for at least $2 milliseconds.
+// prunable selects final rows without a review reason and without a change for $2 milliseconds.
 const prunable = `state IN ('succeeded', 'failed', 'rejected') AND review_reason = '' AND updated_at <= {now} - $2`
 
-// Identity is the key of a pruned row: a hash of its user_data.
+// Identity is the key of a pruned row, a hash of its user_data.
 type Identity struct {
 	High int64 `json:"h"`
 	Low  int64 `json:"k"`
@@ -41,8 +41,8 @@ func orderHash(k row.Kind, orderID string) int64 {
 	return cmp.Or(hash64(sum[:]), 1)
 }
 
-// Hash returns a hash of the values that Equal compares. The reference is part of it and is not stored, so equal
-// destinations have different hashes. No text contains NUL.
+// Hash returns a hash of the values that Equal compares. The hash also depends on the reference, which is not stored,
+// so equal destinations have different hashes. NUL separates the values, because no value contains NUL.
 func (n NewRow) Hash() int64 {
 	amount := n.Amount
 	if strings.Contains(amount, ".") { // 10.5 equals 10.50
@@ -53,10 +53,10 @@ func (n NewRow) Hash() int64 {
 	return hash64(sum[:])
 }
 
-// absent returns the condition that neither a row nor a pruned row has a user_data. Prune deletes the row in the
-// transaction that stores its hashes, so each snapshot has one of the two. Without the condition on rows, an insert
-// that waited for Prune would succeed with its snapshot from before Prune. OFFSET 0 makes PostgreSQL look up one
-// user_data at a time.
+// absent returns the condition that no row and no pruned row has the user_data. Prune deletes the row in the
+// transaction that stores its hashes, so each snapshot contains either the row or the hashes. Without the condition on
+// rows, an insert that waited for Prune would succeed with its snapshot from before Prune. OFFSET 0 makes PostgreSQL
+// look up one user_data at a time.
 func absent(userData, high, low string) string {
 	return `NOT EXISTS (SELECT 1 FROM durable_rows AS r WHERE r.user_data = ` + userData + ` LIMIT 1 OFFSET 0)
 		AND NOT EXISTS (SELECT 1 FROM durable_pruned AS p WHERE p.id_high = ` + high + ` AND p.id_low = ` + low + `
@@ -102,8 +102,9 @@ func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...str
 	return found, err
 }
 
-// KeepForPruned reports whether an unmatched notification or an unspecified event belongs to a pruned row, and marks
-// it. The order_id counts only without a user_data, because an unmatched notification prevents the claim of a lost row.
+// KeepForPruned marks an unmatched notification or an unspecified event of a pruned row, and reports whether it did so.
+// It compares the order_id only if n has no user_data, because an unmatched notification must prevent the claim of a
+// lost row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
 	if kind == "" {
@@ -123,8 +124,8 @@ func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 
 // Prune reads the rows of a kind after a place that were created more than age milliseconds ago, the oldest first. In
 // one transaction it deletes the prunable rows with their order_ids, notifications and decisions, and stores their
-// hashes. It returns the place of the last row read, or the zero value at the end. It leaves out a row with a due
-// event, or with a younger or unmatched notification.
+// hashes. It returns the place of the last row read, or the zero value at the end. It skips a row with a due event, or
+// with a younger or unmatched notification.
 func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) (pruned int, next Place, err error) {
 	var found []string
 	read := 0
@@ -153,7 +154,7 @@ func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) 
 	return pruned, next, err
 }
 
-// pruneScan reads a bounded number of rows, because most old rows may be unfit.
+// pruneScan reads a limited number of rows, because most of the old rows may not be prunable.
 const pruneScan = `SELECT user_data, created_at, CASE WHEN ` + prunable + ` THEN 1 ELSE 0 END FROM (
 		SELECT user_data, created_at, state, review_reason, updated_at FROM durable_rows
 		WHERE kind = $1 AND created_at <= {now} - $2 AND (created_at, user_data) > ($3, $4)
@@ -167,7 +168,8 @@ type hashes struct {
 	Order  int64 `json:"o"`
 }
 
-// prune deletes the rows last. Until then it waits for a batch that an import has locked, and no import waits for it.
+// prune deletes the rows last. Before that, prune may wait for an import that has locked a batch, but no import waits
+// for prune.
 func (l *Ledger) prune(ctx context.Context, tx *sql.Tx, k row.Kind, age int64, found []string) (int, error) {
 	rows, err := l.lockPrunable(ctx, tx, k, age, found)
 	if err != nil || len(rows) == 0 {
@@ -191,7 +193,7 @@ func (l *Ledger) prune(ctx context.Context, tx *sql.Tx, k row.Kind, age int64, f
 	if l.Dialect == PostgreSQL {
 		from = `SELECT h, k, v, o FROM json_to_recordset(CAST($1 AS TEXT)::JSON) AS v(h BIGINT, k BIGINT, v BIGINT, o BIGINT)`
 	}
-	// An unspecified event may have arrived after the check. The notifications of other rows stay.
+	// An unspecified event may have arrived after lockPrunable, so the statement compares the age again.
 	notices := `DELETE FROM durable_notifications WHERE matched = 1 AND received_at <= {now} - $2` + ofKind(k)
 	for _, one := range []struct {
 		statement string
@@ -241,7 +243,7 @@ type prunableRow struct {
 }
 
 // PruneNotices deletes notifications of pruned rows received more than age milliseconds ago. It reports whether more
-// may remain.
+// notifications may remain.
 func (l *Ledger) PruneNotices(ctx context.Context, age int64) (more bool, err error) {
 	n, err := l.write(ctx, `DELETE FROM durable_notifications WHERE key IN (SELECT key FROM durable_notifications
 		WHERE matched = 2 AND received_at <= {now} - $1 ORDER BY received_at LIMIT $2{skip})`, age, pruneRows)

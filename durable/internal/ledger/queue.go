@@ -28,7 +28,7 @@ func (n NewRow) Equal(r *row.Row) bool {
 		r.Amount.Equal(paymentsvc.MustParseAmount(n.Amount))
 }
 
-// Queue stores rows of one kind in the caller's transaction, and returns the user_data of the added rows. It skips
+// Queue stores rows of one kind in the caller's transaction, and returns the user_data of the added rows. Queue skips
 // existing and pruned rows.
 func (l *Ledger) Queue(ctx context.Context, tx *sql.Tx, rows []NewRow) (added map[string]bool, err error) {
 	for i := range rows {
@@ -76,7 +76,7 @@ type Batch struct {
 	CreatedAt     time.Time
 }
 
-// batches returns the batches that the end of a statement selects.
+// batches returns the batches that a statement with the given end selects.
 func (l *Ledger) batches(ctx context.Context, on rowser, end string, args ...any) ([]Batch, error) {
 	return collect(ctx, l, on, func(b *Batch) []any {
 		return []any{
@@ -87,8 +87,8 @@ func (l *Ledger) batches(ctx context.Context, on rowser, end string, args ...any
 		FROM durable_batches `+end, args...)
 }
 
-// AddBatch stores a batch in the caller's transaction and returns the stored batch. If its ID exists, it updates only
-// Rejected.
+// AddBatch stores a batch in the caller's transaction and returns the stored batch. If the ID exists, AddBatch updates
+// only Rejected.
 func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches
 			(id, name, expected_rows, expected_total, rejected, created_at)

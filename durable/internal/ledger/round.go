@@ -13,8 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// A round is the fast way: one commit for the usual successes of many calls and for new claims. A round does not record
-// a success with further consequences. Change records such a success.
+// A round records the usual successes of many calls and claims rows, in one commit. Change records a success with
+// further consequences, such as a duplicate order_id.
 
 // Completion is the success of a claimed row's call.
 type Completion struct {
@@ -39,16 +39,16 @@ type Claim struct {
 // Request is the input of a round.
 type Request struct {
 	Completions []Completion
-	// OrderIDs were recorded before. A notification may have arrived before the commit.
+	// OrderIDs were recorded by earlier rounds. Their notifications may have arrived before the commit.
 	OrderIDs []string
 	// Token identifies the claims of the round, and Lease is their length in milliseconds.
 	Token string
 	Lease int64
-	// The round claims at most Free rows and one more for each slot of a recorded completion, at most MaxRows, and at most
-	// MaxPayments payments.
+	// The round claims at most Free rows plus one row for each slot of a recorded completion, at most MaxRows rows, and at
+	// most MaxPayments payments.
 	Free, MaxRows, MaxPayments int
-	// AfterPayments and AfterPayouts are the places after which the queues are read, with due times. The zero value is the
-	// start.
+	// AfterPayments and AfterPayouts are the places after which the round reads the queues. At is a due time. The zero
+	// value is the start.
 	AfterPayments, AfterPayouts Place
 	// Last is the last committed claim of this process, and Identity the recognized server, see Identify. Witnessed is the
 	// mark of the witness on SQLite.
@@ -57,28 +57,28 @@ type Request struct {
 	Witnessed int64
 }
 
-// Status is a reason for a round to claim no rows.
+// Status reports whether a round may claim rows, or why not.
 type Status string
 
 // The statuses.
 const (
 	Open    Status = "open"    // claims are allowed
 	Paused  Status = "paused"  // a pause is in effect
-	Elapsed Status = "elapsed" // a timed pause is over: Probe may claim one row
-	Lost    Status = "lost"    // the last committed claim is gone
-	Moved   Status = "moved"   // the server may be another one, or the database an older copy
+	Elapsed Status = "elapsed" // a timed pause is over, and Probe may claim one row
+	Lost    Status = "lost"    // the last committed claim of this process is missing
+	Moved   Status = "moved"   // the server may have changed, or the database is an older copy
 )
 
 // Round is the result of a committed round.
 type Round struct {
 	Claims   []Claim
 	Recorded map[string]bool
-	// Early are the order_ids of the request with an unmatched notification.
+	// Early contains the Request.OrderIDs with an unmatched notification.
 	Early  []string
 	Status Status
 	// AfterPayments and AfterPayouts are the places of the last claims, for the next Request.
 	AfterPayments, AfterPayouts Place
-	// Mark is the mark of the transaction on SQLite, 0 on PostgreSQL.
+	// Mark is the mark after the claims on SQLite. It is 0 on PostgreSQL.
 	Mark      int64
 	runLength int64
 }
@@ -112,7 +112,7 @@ func (l *Ledger) Round(ctx context.Context, r Request) (Round, error) {
 	return got, nil
 }
 
-// limit is the number of rows that the round may claim.
+// limit returns the maximum number of claims.
 func (r Request) limit(recorded map[string]bool) int {
 	n := r.Free
 	for _, c := range r.Completions {
@@ -159,7 +159,7 @@ func (l *Ledger) measure(ctx context.Context, on rowser) error {
 	return nil
 }
 
-// sized returns a statement with the table sizes of at most 100 ms ago.
+// sized returns a statement with table sizes that are at most 100 ms old.
 func (l *Ledger) sized(ctx context.Context, on rowser, statement string) (string, error) {
 	last, now := l.measured.Load(), time.Now()
 	if last == nil || now.Sub(*last) > 100*time.Millisecond {
@@ -171,8 +171,8 @@ func (l *Ledger) sized(ctx context.Context, on rowser, statement string) (string
 	return statement + *l.sizes.Load(), nil
 }
 
-// Identify sets the SQL expression that a round compares with Request.Identity on PostgreSQL. It reads the control row.
-// Slots must be set before.
+// Identify sets the SQL expression that a round compares with Request.Identity on PostgreSQL. expression reads the
+// control row. Set Slots before the call.
 func (l *Ledger) Identify(expression string) {
 	fill := strings.NewReplacer("{identity}", expression, "{slots}", strconv.Itoa(max(l.Slots, 1)))
 	l.identity = expression
@@ -210,7 +210,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 		case "recorded":
 			got.Recorded[c.UserData] = true
 		case "early":
-			if before[c.UserData] { // Change applies those of the completions
+			if before[c.UserData] { // Change applies the notifications of completions
 				got.Early = append(got.Early, c.UserData)
 			}
 		default:
@@ -224,7 +224,7 @@ func (l *Ledger) roundPostgres(ctx context.Context, r Request, got *Round) error
 	if err != nil || got.runLength == 0 || !r.payouts(got.Recorded) {
 		return err
 	}
-	_, _ = l.exec(ctx, l.DB, endRun) // the round is committed, and the next success ends the run too
+	_, _ = l.exec(ctx, l.DB, endRun) // after an error, the next success ends the run
 	return nil
 }
 

@@ -1,10 +1,10 @@
--- One round on PostgreSQL: records completions, and claims due rows for the free slots. A completion with further
--- consequences, such as one with another row's order_id, is left out here and recorded by Change.
+-- One round on PostgreSQL: records completions, and claims due rows for the free slots. Change records a completion
+-- with further consequences, such as another row's order_id.
 --
 -- A round waits for no lock on a claim, a row or a queue entry, so it cannot deadlock with the other transactions.
--- LATERAL looks up one row at a time. LIMIT {slots} is the planner's estimate. The exact limit is around both kinds,
--- and ends the scan before it locks further rows. The parameters are in "given", so all rounds can share one plan. The
--- hashes of a pruned row are evidence of its claim as well.
+-- LATERAL looks up one row at a time. LIMIT {slots} is an estimate for the planner. The exact limit applies to payments
+-- and payouts together, and ends the scan before it locks further rows. The parameters are in "given", so all rounds
+-- can share one plan. The hashes of a pruned row are also evidence of its claim.
 WITH given AS MATERIALIZED (
 	SELECT CAST($1 AS TEXT) AS identity, CAST($2 AS TEXT) AS last_user, CAST($3 AS TEXT) AS last_token,
 		CAST($4 AS BIGINT) AS last_claims, CAST($5 AS BIGINT) AS last_claimed_at,

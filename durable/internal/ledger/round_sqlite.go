@@ -25,7 +25,7 @@ var (
 // split returns the statements of a file.
 func split(file string) []string { return strings.Split(strings.TrimSuffix(file, ";\n"), ";\n") }
 
-// controlSQLite reads whether a round may claim rows. The hashes of a pruned row are evidence of its claim as well.
+// controlSQLite reads whether a round may claim rows. The hashes of a pruned row are also evidence of its claim.
 const controlSQLite = `SELECT CASE
 	WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = $1 AND token = $2)
 		AND NOT EXISTS (SELECT 1 FROM durable_rows
@@ -34,7 +34,8 @@ const controlSQLite = `SELECT CASE
 	WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
 	WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`
 
-// Prepare compiles the statements of a round on SQLite. Otherwise each round would spend half of its time on that.
+// Prepare compiles the statements of a round on SQLite. Otherwise each round would spend half of its time on the
+// compilation.
 func (l *Ledger) Prepare(ctx context.Context) error {
 	if l.Dialect != SQLite {
 		return nil
@@ -73,7 +74,7 @@ func (c compiled) QueryContext(ctx context.Context, query string, args ...any) (
 	return c.Tx.QueryContext(ctx, query, args...)
 }
 
-// roundSQLite is a round in one transaction.
+// roundSQLite runs a round in one transaction.
 func (l *Ledger) roundSQLite(ctx context.Context, r Request, got *Round) error {
 	return l.Tx(ctx, func(ctx context.Context, inner *sql.Tx) error {
 		tx := compiled{inner, l.prepared}

@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// columns are the columns that scan reads, of the row r and its claim c.
+// columns are the columns that scan reads, from the row r and its claim c.
 const columns = `r.kind, r.user_data, r.reference, r.type, r.amount, r.destination, r.batch, r.line,
 	CASE WHEN c.token IS NULL THEN r.state ELSE 'starting' END, r.order_id, r.order_id_taken, r.redirect_url,
 	COALESCE(c.claims, r.claims), r.polls, r.may_have_started, r.error_code, r.review_reason, r.version,
@@ -19,7 +19,7 @@ const columns = `r.kind, r.user_data, r.reference, r.type, r.amount, r.destinati
 	CASE WHEN r.kind = 'payout' AND r.state = 'created' AND c.token IS NULL
 		AND r.generation < (SELECT generation FROM durable_control) THEN 1 ELSE 0 END, COALESCE(c.token, '')`
 
-// claimed is the FROM clause of columns. Statements have both as {columns} and {claimed}.
+// claimed is the FROM clause for columns. Statements contain {columns} and {claimed}.
 const claimed = `durable_rows AS r LEFT JOIN durable_claims AS c ON c.user_data = r.user_data`
 
 // scan reads columns and the database's time.
@@ -47,7 +47,7 @@ func (l *Ledger) rows(
 	return found, now, err
 }
 
-// Row reads the row userData from the database that is written.
+// Row reads the row userData from l.DB.
 func (l *Ledger) Row(ctx context.Context, userData string) (*row.Row, error) {
 	return only(l.rows(ctx, l.DB, `r.user_data = $1`, userData))
 }
@@ -70,14 +70,15 @@ func (l *Ledger) Known(ctx context.Context, on rowser, userData []string) (map[s
 	return known, err
 }
 
-// Storable returns a text of the service or an operator as both databases store it: PostgreSQL accepts neither NUL nor
-// invalid UTF-8.
+// Storable returns a text of the service or an operator in a form that both databases accept. PostgreSQL rejects NUL
+// and invalid UTF-8.
 func Storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", `\u0000`)
 }
 
-// Identifier returns an order_id or user_data of the service as it is stored and looked up. The document specifies no
-// limit of its length (section 8), and PostgreSQL indexes some 2,700 bytes, so the end of a long one becomes a hash.
+// Identifier returns an order_id or user_data of the service in the form in which it is stored. The document specifies
+// no limit of its length (section 8), and PostgreSQL indexes some 2,700 bytes, so a hash replaces the end of a long
+// identifier.
 func Identifier(text string) string {
 	const longest = 1000
 	text = Storable(text)

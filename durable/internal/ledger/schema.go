@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Version is the version of the tables that this package works with.
+// Version is the version of the tables that this package requires.
 const Version = 3
 
 //go:embed schema.sql

@@ -1,4 +1,5 @@
--- One schema for both databases. Amounts are exact decimal text; times are Unix milliseconds of the database's clock.
+-- The schema for PostgreSQL and SQLite. Amounts are exact decimal texts. Times are Unix milliseconds of the database's
+-- clock.
 CREATE TABLE durable_version (version BIGINT NOT NULL);
 CREATE TABLE durable_control (
     one          BIGINT PRIMARY KEY CHECK (one = 1),
@@ -21,14 +22,14 @@ CREATE TABLE durable_control (
     heartbeat    BIGINT NOT NULL DEFAULT 0
 );
 INSERT INTO durable_control (one) VALUES (1);
--- The mark that a witness outside the database keeps too: the database is never older than the witness.
+-- A witness outside the database stores the mark too. A database with a lower mark is an older copy.
 CREATE TABLE durable_mark (
     one  BIGINT PRIMARY KEY CHECK (one = 1),
     mark BIGINT NOT NULL
 );
 INSERT INTO durable_mark (one, mark) VALUES (1, 0);
--- A row is updated once per call, without a change of an indexed column, so PostgreSQL writes no index entry for it.
--- Its state is 'created' while durable_queue or durable_claims has its user_data.
+-- A call updates its row once and changes no indexed column, so PostgreSQL writes no index entry for the row. The state
+-- is 'created' while durable_queue or durable_claims contains the user_data.
 CREATE TABLE durable_rows (
     user_data        TEXT PRIMARY KEY,
     kind             TEXT NOT NULL,
@@ -53,9 +54,9 @@ CREATE TABLE durable_rows (
     version          BIGINT NOT NULL DEFAULT 1,
     created_at       BIGINT NOT NULL,
     updated_at       BIGINT NOT NULL,
-    -- For lists. rare is empty for a usual row, which durable_queue, durable_claims or durable_orders lists. For any
-    -- other row it is the state: failed, rejected or unknown, or any state with an error, a review or a missing
-    -- order_id. A usual call changes neither rare nor review.
+    -- Lists use rare and review. rare is '' for a usual row, because durable_queue, durable_claims or durable_orders
+    -- contains the row. rare is the state of any other row: failed, rejected, unknown, succeeded without an order_id,
+    -- or any state with an error code or a review reason. A usual call changes neither column.
     rare             TEXT GENERATED ALWAYS AS (CASE WHEN error_code = '' AND review_reason = ''
         AND (state = 'created' OR state IN ('pending', 'succeeded') AND order_id <> '')
         THEN '' ELSE state END) {generated},
@@ -67,7 +68,7 @@ CREATE INDEX durable_rows_unknown ON durable_rows (due_at) WHERE rare = 'unknown
 CREATE INDEX durable_rows_code ON durable_rows (kind, error_code, rare, review, created_at, user_data)
     WHERE error_code <> '';
 CREATE INDEX durable_rows_batch ON durable_rows (batch, created_at, user_data) WHERE batch <> '';
--- What waits to be called, in the order of its due time. The claim deletes it.
+-- Rows that wait for a call, in the order of their due times. A claim deletes the entry.
 CREATE TABLE durable_queue (
     kind       TEXT NOT NULL,
     generation BIGINT NOT NULL,
@@ -77,7 +78,7 @@ CREATE TABLE durable_queue (
     PRIMARY KEY (kind, generation, due_at, user_data)
 ){narrow};
 CREATE INDEX durable_queue_created ON durable_queue (kind, generation, created_at, user_data);
--- What a process is calling or was calling when it died. The primary key prevents two calls at once for one row.
+-- Claimed rows, including those of dead processes. The primary key prevents two calls at once for one row.
 CREATE TABLE durable_claims (
     user_data  TEXT PRIMARY KEY,
     kind       TEXT NOT NULL,
@@ -87,7 +88,8 @@ CREATE TABLE durable_claims (
     ends_at    BIGINT NOT NULL,
     created_at BIGINT NOT NULL
 ){narrow};
--- The order_ids of rows, each in one row only. state and created_at are those of the row.
+-- The order_ids of rows. An order_id belongs to at most one row of a kind. state and created_at are copies from the
+-- row.
 CREATE TABLE durable_orders (
     kind       TEXT NOT NULL,
     order_id   TEXT NOT NULL,
@@ -119,7 +121,8 @@ CREATE INDEX durable_notices_order ON durable_notifications (order_id, received_
 CREATE INDEX durable_notices_row ON durable_notifications (user_data, received_at);
 -- matched is 2 for a notification of a pruned row, until Prune deletes the notification too.
 CREATE INDEX durable_notices_pruned ON durable_notifications (received_at) WHERE matched = 2;
--- Genuine notifications with unreadable bodies. body is base64, and key is the SHA-256 of the whole body.
+-- Genuine notifications with unreadable bodies. body is the base64 of the first 64 KiB, and key is the SHA-256 of the
+-- whole body.
 CREATE TABLE durable_unreadable (
     key         TEXT PRIMARY KEY,
     reason      TEXT NOT NULL,
@@ -162,7 +165,7 @@ CREATE TABLE durable_batches (
     rejected       BIGINT NOT NULL DEFAULT 0,
     pruned         BIGINT NOT NULL DEFAULT 0
 );
--- The pruned rows: hashes of their user_data, of the caller's values, and of their order_id (0 without one).
+-- Pruned rows, as hashes of the user_data, of the caller's values, and of the order_id (0 for no order_id).
 CREATE TABLE durable_pruned (
     id_high     BIGINT NOT NULL,
     id_low      BIGINT NOT NULL,

@@ -13,8 +13,8 @@ import (
 var ErrFull = errors.New("durable: " + strconv.Itoa(maxUnreadable) + " unreadable notifications wait for a review")
 
 const (
-	// maxUnreadable is the maximum number of unreadable notifications without a review, and the maximum number with a
-	// review. Several processes together may store a few more.
+	// maxUnreadable is the maximum number of unreadable notifications that wait for a review, and of reviewed ones.
+	// Several processes together may store a few more.
 	maxUnreadable = 1000
 	// MaxUnreadableBytes is the maximum number of stored bytes of a notification.
 	MaxUnreadableBytes = 64 << 10
@@ -23,8 +23,8 @@ const (
 // Unreadable is a genuine notification with an unreadable body.
 type Unreadable struct {
 	Key, Reason string
-	Body        []byte // its first MaxUnreadableBytes
-	Size        int64  // of the whole body
+	Body        []byte // first MaxUnreadableBytes of the body
+	Size        int64  // bytes of the whole body
 	ReceivedAt  time.Time
 }
 

@@ -1,27 +1,27 @@
 // Package recognize decides whether a database is still the database that this process has used, or a copy of an
-// earlier moment. A copy lacks the claims of some sent payouts, so the package then holds all payouts.
+// earlier moment. A copy may lack the claims of sent payouts, so the package then holds all payouts.
 //
 // A [Guard] compares three kinds of evidence:
 //
-//   - The identity of a PostgreSQL server consists of system identifier, database, table and timeline. A round compares
-//     [Guard.Here] with [Guard.Server] before it claims. If they differ, the round does not claim, and the caller calls
+//   - The identity of a PostgreSQL server consists of its system identifier, database, table and timeline. A round
+//     compares [Guard.Here] with [Guard.Server]. If they differ, the round claims no rows, and the caller calls
 //     [Guard.Recognize].
 //   - The last claim of this process is [Guard.Last]. A round searches the database for this claim before it claims
-//     more. If it is missing, the caller calls [Guard.Lost].
-//   - The mark in the table durable_mark, which a [Witness] outside the database also stores. The caller calls
-//     [Guard.BeforeCalls] between the commit of claims and the calls. On SQLite, it compares [Guard.Mark] in the
-//     transaction of the claims.
+//     more rows. If the claim is missing, the caller calls [Guard.Lost].
+//   - The mark is a number in the table durable_mark. A [Witness] outside the database stores it too. The caller calls
+//     [Guard.BeforeCalls] between the commit of claims and the calls. On SQLite, the transaction of the claims also
+//     compares the mark with [Guard.Mark].
 //
 // # Why a restore is noticed
 //
 // Let C be the commit of a claim. BeforeCalls raises the mark to m in a later commit, or in C itself on SQLite. It then
 // saves m in the witness, and only then do the calls begin. A restored database without C also lacks the later commit,
-// so its mark is below m, and the witness has at least m. A database with C has the claim, and the claim of a dead
-// process is never sent again.
+// so its mark is below m, and the witness has at least m. A database with C has the claim, and the claim prevents a
+// second call, even after the death of the process.
 //
-// A hold raises the mark above the witness. Other processes may have claimed on the restored database just before, so
-// BeforeCalls also requires that the server and the generation are still those of the claim. Each hold changes the
-// generation.
+// A hold raises the mark above the witness. Other processes may have claimed rows in the restored database just before
+// the hold. On PostgreSQL, BeforeCalls therefore also requires the server and the generation of the claim. Each hold
+// changes the generation.
 //
 // The witness is never ahead of a complete database, because m is committed before it is saved. After a crash between
 // the two steps, the witness is behind, and the calls have not begun.
@@ -54,7 +54,7 @@ type Options struct {
 	// AllowFailover accepts another timeline of the same PostgreSQL cluster.
 	AllowFailover bool
 
-	// Hold holds all payouts in one transaction, and calls keep in it.
+	// Hold holds all payouts in one transaction, and calls keep in that transaction.
 	Hold func(ctx context.Context, reason string, keep func(context.Context, *sql.Tx) error) error
 
 	Log *slog.Logger
@@ -64,7 +64,7 @@ type Options struct {
 type Guard struct {
 	Options
 	identity, timeline, here string // SQL expressions
-	next                     string // SQL expression of a mark above mark and $1
+	next                     string // SQL expression of a number above mark and $1
 
 	recognizing sync.Mutex // held by Recognize and Lost
 	mu          sync.Mutex
@@ -86,19 +86,20 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 	return g, g.Recognize(ctx)
 }
 
-// The next mark is the time in microseconds, or higher. A mere number could occur twice: before a restore, and again in
-// the restored database. A second restore, to a copy from before the first, would then go unnoticed.
+// The next mark is the time in microseconds, or higher. A counter could reach the same mark before a restore and again
+// in the restored database. Then the package would not notice a second restore to a copy from before the first restore.
 const (
 	nextPostgres = `GREATEST(mark + 1, CAST($1 AS BIGINT) + 1,
 		(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT)`
 	nextSQLite = `MAX(mark + 1, $1 + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))`
 )
 
-// Here is an SQL expression over durable_control. Its value changes if the server, the tables or the stored identity
-// may have changed, and with each hold. It is cheap enough for each round. On SQLite it is constant.
+// Here returns an SQL expression over durable_control. The value of the expression changes if the server, the tables or
+// the stored identity may have changed, and with each hold. It is cheap enough for each round. On SQLite it is
+// constant.
 func (g *Guard) Here() string { return g.here }
 
-// Server is the value of [Guard.Here] on the recognized server.
+// Server returns the value of [Guard.Here] on the recognized server.
 func (g *Guard) Server() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,7 +124,7 @@ func (g *Guard) Remember(c row.Claim) {
 	g.last = c
 }
 
-// Last returns the claim of the last Remember, or the zero value after payouts were held.
+// Last returns the claim of the last Remember, or the zero value after a hold.
 func (g *Guard) Last() row.Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +143,7 @@ func (g *Guard) Lost(ctx context.Context) error {
 }
 
 // Recognize compares the server and the mark with the stored server and the mark of the witness. It holds payouts if
-// the server has changed, or if the database or the witness has lost a mark. Afterwards [Guard.Server] is the current
+// the server has changed, or if the database or the witness has lost a mark. Then [Guard.Server] returns the current
 // server.
 func (g *Guard) Recognize(ctx context.Context) error {
 	g.recognizing.Lock()
@@ -161,7 +162,7 @@ func (g *Guard) recognizeNow(ctx context.Context) error {
 }
 
 // recognize makes one attempt. It loads the witness between two snapshots of the same server, so the mark of the second
-// snapshot is older than the witness only if commits are lost.
+// snapshot is below the mark of the witness only if commits were lost.
 func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	before, err := g.snapshot(ctx)
 	if err != nil {
@@ -194,7 +195,8 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// reason returns the reason to hold payouts, or "". saved is the highest mark of this process from before the Load.
+// reason returns the reason to hold payouts, or "". saved is the highest mark that this process had saved before it
+// loaded the witness.
 func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 	switch {
 	case now.moved(g.AllowFailover):
@@ -207,7 +209,7 @@ func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 	return ""
 }
 
-// first stores the first mark, 1. It does not increment, so it can be repeated after a crash.
+// first stores the first mark, 1. It does not increment the mark, so a repetition after a crash is harmless.
 func (g *Guard) first(ctx context.Context) error {
 	if _, err := g.DB.ExecContext(ctx, `UPDATE durable_mark SET mark = 1 WHERE mark = 0`); err != nil {
 		return err
@@ -215,7 +217,7 @@ func (g *Guard) first(ctx context.Context) error {
 	return g.save(ctx, 1)
 }
 
-// snapshot has the values of one moment.
+// snapshot contains the values that one statement has read.
 type snapshot struct {
 	identity, timeline, storedIdentity, storedTimeline, here string
 	mark                                                     int64
@@ -228,7 +230,7 @@ func (g *Guard) snapshot(ctx context.Context) (now snapshot, err error) {
 	return now, err
 }
 
-// hold holds payouts, stores the present identity, and raises both marks above their old values.
+// hold holds payouts, stores the identity of this server, and raises the marks of the database and the witness.
 func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error {
 	var mark int64
 	err := g.Hold(ctx, reason, func(ctx context.Context, tx *sql.Tx) error {
@@ -249,13 +251,13 @@ func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error 
 	return g.save(ctx, mark)
 }
 
-// timeLimit limits the time of one advance of the mark, the witness included.
+// timeLimit limits each call of Mark, BeforeCalls and Pooler.
 const timeLimit = 10 * time.Second
 
 // BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error
-// the calls must not begin, and the caller releases the claims. server is [Guard.Server] from before the claim. On
-// SQLite, the transaction of the claims raises the mark, and the caller passes its value. On PostgreSQL, the caller
-// passes 0, and BeforeCalls raises the mark in a separate commit.
+// the calls must not begin, and the caller releases the claims. server is the result of [Guard.Server] before the
+// claim. On SQLite, the transaction of the claims raises the mark, and the caller passes its value. On PostgreSQL, the
+// caller passes 0, and BeforeCalls raises the mark in a separate commit.
 func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err error) {
 	if g.Witness == nil {
 		return nil
@@ -273,8 +275,8 @@ func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err
 
 var errChanged = errors.New("the database or its witness has changed since the claim")
 
-// raise raises the mark on the server of the claim. It loads the witness first, so a mark below the witness is evidence
-// of lost commits.
+// raise raises the mark if the database is still on server. It loads the witness first, so a mark below the witness is
+// evidence of lost commits.
 func (g *Guard) raise(ctx context.Context, server string) (mark int64, err error) {
 	saved := g.highest()
 	witnessed, err := g.load(ctx)
@@ -320,7 +322,7 @@ func (g *Guard) highest() int64 {
 	return g.saved
 }
 
-// findFile sets the witness of a SQLite database on disk, and warns if other users can read the database.
+// findFile sets the default witness of a SQLite database on disk, and warns if other users can read the database.
 func (g *Guard) findFile(ctx context.Context) error {
 	var path string
 	err := g.DB.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)

@@ -12,16 +12,17 @@ const (
 	systemID    = `(SELECT system_identifier::TEXT FROM pg_control_system())`
 	databaseOID = `(SELECT oid::TEXT FROM pg_database WHERE datname = current_database())`
 	tableOID    = `'durable_rows'::REGCLASS::OID::TEXT`
-	// tableFile contains the oid of the database, and changes if the table is made anew. It reads no table, so it is
-	// cheap.
+	// tableFile contains the oid of the database, and changes if the table is created again. It is cheap, because it does
+	// not read a table.
 	tableFile = `pg_relation_filepath('durable_rows')`
-	// walTimeline is the timeline being written. After a promotion, the control file may still contain the old timeline.
+	// walTimeline is the timeline that the server writes. After a promotion, the control file may still contain the old
+	// timeline.
 	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
 	// startTime does not depend on the time zone of the session.
 	startTime = `(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::BIGINT::TEXT`
 )
 
-// findServer finds the parts of the identity that this role may read, and makes the expressions. Processes with
+// findServer builds the SQL expressions from the parts of the identity that this role may read. Processes with
 // different rights compare the parts that both may read.
 func (g *Guard) findServer(ctx context.Context) error {
 	g.identity = ``
@@ -48,7 +49,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Without a restart and new tables, the identity is the same.
+	// The identity changes only with a restart or new tables, so these two cheap values replace it.
 	g.here = g.identity + ` || ` + g.timeline
 	if may {
 		g.here = startTime + ` || '/' || ` + tableFile
@@ -57,7 +58,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 	return nil
 }
 
-// mayRead reports whether the server evaluates an expression. An error of the connection is returned instead.
+// mayRead reports whether this role may evaluate an expression. The error is that of the connection.
 func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 	conn, err := connect(ctx, g.DB)
 	if err != nil {
@@ -76,7 +77,7 @@ func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 	return false, nil
 }
 
-// moved reports whether the stored identity is of another server. A failover alone changes only the timeline.
+// moved reports whether the stored identity belongs to another server. A failover alone changes only the timeline.
 func (l snapshot) moved(allowFailover bool) bool {
 	if l.storedIdentity == "" && l.storedTimeline == "" {
 		return false
@@ -92,7 +93,8 @@ func (l snapshot) moved(allowFailover bool) bool {
 	return !common || !allowFailover && l.timeline != "" && l.storedTimeline != "" && l.timeline != l.storedTimeline
 }
 
-// learned returns the identity and timeline to store. They include the parts that only this process may read.
+// learned returns the identity and the timeline to store. An identity with additional parts replaces the stored
+// identity.
 func (l snapshot) learned() (identity, timeline string) {
 	stored, now := pairs(l.storedIdentity), pairs(l.identity)
 	all := maps.Clone(stored)
@@ -104,7 +106,7 @@ func (l snapshot) learned() (identity, timeline string) {
 	return identity, cmp.Or(l.storedTimeline, l.timeline)
 }
 
-// pairs splits "/name=value/name=value/" into names and values.
+// pairs parses "/name=value/name=value/".
 func pairs(identity string) map[string]string {
 	all := map[string]string{}
 	for part := range strings.SplitSeq(identity, "/") {

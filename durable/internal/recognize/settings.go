@@ -18,11 +18,11 @@ type setting struct {
 	accepted    []string
 }
 
-// minBusyTimeout is how long a SQLite connection must wait for the lock of another process, in milliseconds.
+// minBusyTimeout is the required wait of a SQLite connection for the lock of another process, in milliseconds.
 const minBusyTimeout = 1000
 
-// Unsafe returns why the database may lose a committed claim or reject the statements of a second process, or "".
-// allowFailover requires that commits wait for a standby.
+// Unsafe returns a problem if the database may lose a committed claim or reject the statements of a second process, or
+// "". allowFailover requires that commits wait for a standby.
 func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (problem string, err error) {
 	if sqlite {
 		return unsafeSQLite(ctx, db)
@@ -89,12 +89,12 @@ func (s setting) check(ctx context.Context, db *sql.DB) (problem string, err err
 const mixed = "a prepared statement disappears between two transactions, because a pooler changes the server's " +
 	"session; with pgx, set default_query_exec_mode=exec or cache_describe"
 
-// Pooler returns a problem if a pooler gives the parts of a statement to different sessions, or "".
+// Pooler returns a problem if a pooler runs the parts of one statement in different sessions, or "".
 //
-// A first connection uses a statement. A second connection then keeps the session of the first in an open transaction,
-// if a pooler lends it, so the pooler must give another session to the next statement of the first connection. Some
-// drivers prepare a statement, then evaluate its argument, then execute it, so the second connection does the same
-// during an evaluation.
+// The first connection runs a statement. If a pooler shares sessions, the second connection then occupies the same
+// session with an open transaction, so the next statement of the first connection runs in another session. Some drivers
+// prepare a statement, evaluate its argument, and then execute it. Pooler therefore also occupies the session during an
+// evaluation.
 func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return "", nil // a second connection would wait forever, so Unsafe rejects this for PostgreSQL
@@ -113,13 +113,13 @@ func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	defer func() { _ = second.Close() }()
 	o := &occupant{ctx: ctx, conn: second}
 	defer o.leave()
-	name := rand.Text() // no session has the statement of an earlier probe
+	name := rand.Text() // a session may still have the statement of an earlier probe
 	err = errors.Join(runProbe(ctx, first, name, nil), o.occupy(), runProbe(ctx, first, name, nil))
 	o.leave()
 	if err == nil {
 		err = runProbe(ctx, first, rand.Text(), o.occupy)
 	}
-	// The SQLSTATEs are of a prepared statement that is missing, a duplicate, or has other parameters.
+	// These SQLSTATEs report a prepared statement that is missing, is a duplicate, or has other parameters.
 	var state interface{ SQLState() string }
 	if errors.Is(err, errMixed) ||
 		errors.As(err, &state) && slices.Contains([]string{"26000", "42P05", "08P01"}, state.SQLState()) {
@@ -128,7 +128,7 @@ func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	return "", err
 }
 
-// connect returns a connection that works. The pool may have connections from before a restart of the server.
+// connect returns a working connection. The pool may have connections from before a restart of the server.
 func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
 	for range 1 + db.Stats().OpenConnections { // each bad connection leaves the pool
 		conn, err = db.Conn(ctx)
@@ -146,7 +146,8 @@ func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
 
 var errMixed = errors.New("another statement's result")
 
-// runProbe runs a statement with one argument. Each name makes another statement.
+// runProbe runs a statement with name in its text, so each name requires a new prepared statement. The driver calls
+// during, if set, when it evaluates the argument.
 func runProbe(ctx context.Context, conn *sql.Conn, name string, during func() error) error {
 	var got string
 	query := `SELECT CAST($1 AS TEXT) || ' to probe ` + name + `'`
@@ -160,7 +161,7 @@ func runProbe(ctx context.Context, conn *sql.Conn, name string, during func() er
 	return nil
 }
 
-// argument calls during when the driver evaluates it.
+// argument calls during when the driver evaluates the argument.
 type argument struct {
 	text   string
 	during func() error

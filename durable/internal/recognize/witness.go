@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// Witness is the interface of package durable with this name.
+// Witness has the methods of durable.Witness.
 type Witness interface {
 	Load(ctx context.Context) (mark int64, err error)
 	Save(ctx context.Context, mark int64) error
@@ -23,11 +23,12 @@ type Witness interface {
 // File returns a witness in a file on a local disk.
 //
 // Each process changes only its own record in the file, so processes need no lock. Load returns the highest mark of all
-// records. A record has 64 bytes, so it lies in one sector of the disk.
+// records. A record has 64 bytes, so it never spans two sectors of the disk.
 func File(path string) Witness { return &file{path: path, sync: true, at: -1} }
 
-// beside returns the default witness of a SQLite database. It survives the death of a process, but is not synced. After
-// a power failure it may lack the marks of the last seconds, and so miss a restore to one of these seconds.
+// beside returns the default witness of a SQLite database, a file in the same directory. The file survives the death of
+// a process, but is not synced. After a power failure the marks of the last seconds may be missing, and then a restore
+// to these seconds is not noticed.
 func beside(database string) Witness { return &file{path: database + "-durable", at: -1} }
 
 type file struct {
@@ -51,7 +52,7 @@ func (f *file) Load(context.Context) (highest int64, err error) {
 		first, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		mark, err := strconv.ParseInt(first, 10, 64)
 		if err != nil || mark < 0 || !strings.HasSuffix(line, "\n") {
-			return 0, fmt.Errorf("%s: a line does not begin with a mark; after its removal, payouts are held", f.path)
+			return 0, fmt.Errorf("%s: a line does not begin with a mark; if you remove the file, payouts are held", f.path)
 		}
 		highest = max(highest, mark)
 	}
@@ -78,7 +79,7 @@ func (f *file) Save(_ context.Context, mark int64) error {
 // record returns 64 bytes with a mark, a space, the id, and a new line.
 func (f *file) record(mark int64) []byte { return fmt.Appendf(nil, "%020d %-42s\n", mark, f.id) }
 
-// change writes the record of this process. It returns fs.ErrNotExist if the file has none.
+// change writes the record of this process. It returns fs.ErrNotExist if the file does not contain the record.
 func (f *file) change(mark int64) error {
 	if f.at < 0 {
 		return fs.ErrNotExist
@@ -87,15 +88,15 @@ func (f *file) change(mark int64) error {
 	if err != nil {
 		return err
 	}
-	there := make([]byte, len(f.record(0)))
-	if _, err := opened.ReadAt(there, f.at); err != nil || !bytes.Contains(there, []byte(f.id)) {
+	stored := make([]byte, len(f.record(0)))
+	if _, err := opened.ReadAt(stored, f.at); err != nil || !bytes.Contains(stored, []byte(f.id)) {
 		return errors.Join(fs.ErrNotExist, opened.Close())
 	}
 	_, err = opened.WriteAt(f.record(mark), f.at)
 	return f.finish(opened, err)
 }
 
-// add appends a new record, and finds its place by its id, because other processes may append at the same time.
+// add appends a new record, and finds its offset by the id, because other processes may append at the same time.
 func (f *file) add(mark int64) error {
 	f.id, f.at = rand.Text(), -1
 	opened, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

@@ -1,5 +1,5 @@
-// Package row is the state machine of payments and payouts. A method of [Row] changes the row by a new fact, and
-// returns [ErrChanged] if the fact no longer applies to it. The package is pure.
+// Package row contains the state machine of payments and payouts. The methods of [Row] apply new facts, such as the
+// result of a call. A method returns [ErrChanged] if its fact no longer applies. The package has no I/O.
 package row
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 // ErrChanged reports a row that another process has changed since it was read.
-var ErrChanged = errors.New("durable: changed meanwhile")
+var ErrChanged = errors.New("durable: changed since it was read")
 
 // Kind is the kind of a row.
 type Kind string
@@ -36,10 +36,10 @@ const (
 	Rejected  State = "rejected"
 )
 
-// Settled reports whether s is at the service or final, so that no call and no lease changes it.
+// Settled reports whether s is Pending or final. Calls and leases do not change a settled state.
 func (s State) Settled() bool { return s == Pending || s.Final() }
 
-// Final reports whether notifications do not change s.
+// Final reports whether s is final. Notifications do not change a final state.
 func (s State) Final() bool { return s == Succeeded || s == Failed || s == Rejected }
 
 // Row is a payment or a payout.
@@ -47,9 +47,9 @@ type Row struct {
 	Kind        Kind
 	UserData    string
 	Reference   string
-	Type        string // of a payment
+	Type        string // payments only
 	Amount      paymentsvc.Amount
-	Destination string // of a payout
+	Destination string // payouts only
 	Batch       string
 	Line        int64
 	State       State
@@ -68,9 +68,10 @@ type Row struct {
 	// Reviewed reports a pending row of a list with a recent review, so that its age is no reason for another one.
 	Reviewed bool
 	Version  int64
-	// Unix milliseconds of the database's clock.
+	// All times are Unix milliseconds of the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt int64
-	// Generation is a payout's; Held reports that the payout is in an older generation than the current one.
+	// Generation is 0 for a payment. Each hold begins a new generation. Held reports a created payout of an older
+	// generation.
 	Generation int64
 	Held       bool
 	// Token identifies the claim of a starting row. It is "" in other states.
@@ -85,7 +86,7 @@ type Row struct {
 // KeepDue is the Row.Due of a row that keeps its due time.
 const KeepDue time.Duration = -1
 
-// Texts for operators.
+// Reasons for a review, which operators read, and error codes.
 const (
 	NoAnswer      = "No clear response: find out from the service whether this was paid. Search by user_data."
 	RejectedLater = "Rejected, but an earlier call may have succeeded: find out from the service whether this was paid."
@@ -104,7 +105,7 @@ func (r *Row) FlagForReview(reason string) {
 	}
 }
 
-// ClearReason removes one review reason.
+// ClearReason removes a review reason.
 func (r *Row) ClearReason(reason string) {
 	r.ReviewReason = strings.TrimSpace(strings.ReplaceAll(r.ReviewReason, reason, ""))
 }
@@ -116,7 +117,7 @@ func (r *Row) clearUncertainty() {
 	}
 }
 
-// Stored returns the state that the table of rows has for s.
+// Stored returns the state that the table durable_rows contains for s.
 func (s State) Stored() State {
 	if s == Starting {
 		return Created

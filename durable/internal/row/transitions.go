@@ -12,15 +12,15 @@ import (
 // Result is the result of a call of the service.
 type Result struct {
 	Kind ResultKind
-	// OrderID is the order_id of a success, or of an error response that contained one.
+	// OrderID is the order_id of a success or of an error response, or "".
 	OrderID string
-	// RedirectURL is where the payer pays.
+	// RedirectURL is the page for the payer of a started payment.
 	RedirectURL string
 	// Code is the error code of a rejection.
 	Code string
 	// Wait is the back-off before the next call.
 	Wait time.Duration
-	// Stuck reports so many rejections of the caller that an operator must look.
+	// Stuck reports that the service has rejected the caller so often that the row needs review.
 	Stuck bool
 }
 
@@ -30,15 +30,15 @@ type ResultKind int
 // The kinds of results.
 const (
 	OutcomeUnknown ResultKind = iota
-	Started                   // the service has it
+	Started                   // the service has the row
 	NotCalled                 // the call never began, so the claim can be returned
-	NotSent                   // no byte left this process
+	NotSent                   // no byte of the request was sent
 	CallerRejected            // the service rejected the caller, not the row
 	RowRejected               // the service rejected the row
 )
 
-// Complete applies the result of the call that the claim token made. A success needs no claim, because it is true even
-// if a late or unknown process reports it.
+// Complete applies the result of a call. token identifies the claim of the call, and taken reports that another row has
+// result.OrderID. A success applies without the claim, because even a late report of a success is true.
 func (r *Row) Complete(token string, result Result, taken bool) error {
 	if result.Kind == Started {
 		r.Found(result.OrderID, taken)
@@ -95,7 +95,7 @@ func (r *Row) uncertain(orderID string, taken bool) {
 	}
 }
 
-// EndLease ends the claim token after its lease.
+// EndLease makes a row unknown at the end of a lease. token identifies the claim.
 func (r *Row) EndLease(token string) error {
 	if r.State != Starting || r.Token != token {
 		return ErrChanged
@@ -105,8 +105,8 @@ func (r *Row) EndLease(token string) error {
 	return nil
 }
 
-// Absent applies the service's response that it does not have a payment, long enough after its last claim. claims is
-// Row.Claims at the time of the poll, and late reports that the payer has left.
+// Absent applies a response that the service does not have the payment. The caller waits for Config.Grace before the
+// poll. claims is Row.Claims at the time of the poll, and late reports that the payer has left.
 func (r *Row) Absent(claims int64, late bool) error {
 	if r.Kind != Payment || r.State != Unknown || r.Claims != claims || r.OrderID != "" || r.OrderIDTaken {
 		return ErrChanged
@@ -133,7 +133,7 @@ func (r *Row) GiveUp() error {
 	return nil
 }
 
-// Found applies that the service has r under orderID. taken reports that another row has that order_id.
+// Found records that the service has r under orderID. taken reports that another row has orderID.
 func (r *Row) Found(orderID string, taken bool) {
 	if taken {
 		r.OrderIDTaken = true
@@ -141,10 +141,10 @@ func (r *Row) Found(orderID string, taken bool) {
 		return
 	}
 	if r.OrderID != "" && r.OrderID != orderID {
-		r.Contradict("The service has it under two order_ids: also " + Shorten(orderID) + ".")
+		r.Contradict("The service has it under a second order_id: " + Shorten(orderID) + ".")
 		return
 	}
-	decided := r.State == Failed && r.OrderID == "" // by an operator, because the service reports an order_id
+	decided := r.State == Failed && r.OrderID == "" // by an operator, because a notification also sets the order_id
 	r.OrderID = orderID
 	switch {
 	case r.State == Rejected:
@@ -157,7 +157,7 @@ func (r *Row) Found(orderID string, taken bool) {
 	}
 }
 
-// FoundWith applies the response of a poll. An unset amount is ignored.
+// FoundWith applies a response to a poll, as Found does, and compares the amount if it is set.
 func (r *Row) FoundWith(orderID string, amount paymentsvc.Amount, taken bool) {
 	if amount.IsSet() && !amount.Equal(r.Amount) {
 		r.mismatch(orderID, fmt.Sprintf("The service has it with %s instead of %s.", amount, r.Amount), taken)
@@ -166,7 +166,8 @@ func (r *Row) FoundWith(orderID string, amount paymentsvc.Amount, taken bool) {
 	r.Found(orderID, taken)
 }
 
-// Contradict applies a fact that does not fit r. r is not sent before a review.
+// Contradict flags r for review after a fact that does not fit. If r is not settled, it becomes unknown, so it is not
+// sent before the review.
 func (r *Row) Contradict(reason string) {
 	if !r.State.Settled() {
 		r.State, r.MayHaveStarted = Unknown, true
@@ -174,7 +175,7 @@ func (r *Row) Contradict(reason string) {
 	r.FlagForReview(reason)
 }
 
-// mismatch applies that the service has r under orderID with another amount.
+// mismatch records that the service has r under orderID with another amount.
 func (r *Row) mismatch(orderID, reason string, taken bool) {
 	if r.OrderID == "" && !taken {
 		r.OrderID = orderID
@@ -182,11 +183,11 @@ func (r *Row) mismatch(orderID, reason string, taken bool) {
 	r.Contradict(reason)
 }
 
-// Notify applies a notification of r's kind.
+// Notify applies a notification about r. taken reports that another row has orderID.
 func (r *Row) Notify(orderID string, status paymentsvc.StatusName, amount paymentsvc.Amount, taken bool) {
 	unmoved := r.State == Rejected || r.State == Failed && r.OrderID == ""
 	if unmoved && status == paymentsvc.StatusFailure && !taken {
-		// No money has moved. A later notification may have no user_data.
+		// No money has moved. The order_id is stored, because a later notification may have no user_data.
 		r.OrderID = cmp.Or(r.OrderID, orderID)
 		return
 	}
@@ -206,7 +207,7 @@ func (r *Row) Notify(orderID string, status paymentsvc.StatusName, amount paymen
 	case paymentsvc.StatusFailure:
 		final = Failed
 	default:
-		return // only the above are final, and a late notification may have an old status
+		return // a status that is not final may be older than the state
 	}
 	switch {
 	case r.State == Pending:
@@ -216,7 +217,8 @@ func (r *Row) Notify(orderID string, status paymentsvc.StatusName, amount paymen
 	}
 }
 
-// Shorten limits the length of a text of the service. It quotes a text with other than printable ASCII characters.
+// Shorten returns at most 64 characters of a text of the service. It quotes a text with a quotation mark, a backslash
+// or a character outside printable ASCII.
 func Shorten(text string) string {
 	const longest = 64
 	if quoted := strconv.QuoteToASCII(text); quoted != `"`+text+`"` {

@@ -24,7 +24,7 @@ func (s *Scheduler[Job, Done]) begin(w *worker, jobs []Job) {
 	}
 }
 
-// measureCall counts the end of a call with a slot.
+// measureCall updates the number and the average duration of calls with a slot.
 func (s *Scheduler[Job, Done]) measureCall(took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

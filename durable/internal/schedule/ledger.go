@@ -6,8 +6,8 @@ import "context"
 //
 //nolint:interfacebloat // a scheduler needs these four operations of one database
 type Ledger[Job, Done any] interface {
-	// Round records completions and claims rows in one commit. After an error, no call may begin, and the commit is
-	// unknown except for Result.Recorded.
+	// Round records completions and claims rows in one commit. After an error, no call may begin, and only the commit of
+	// Result.Recorded is certain.
 	Round(ctx context.Context, r Request[Done]) (Result[Job], error)
 
 	// Record records one completion in a separate transaction, with all consequences. It makes one attempt and returns
@@ -30,8 +30,8 @@ type Completion[Done any] struct {
 	// OrderID is the order_id of a success, or "".
 	OrderID string
 
-	// OrderKey identifies the order among all kinds of rows. "" excludes the completion from rounds, and the scheduler
-	// passes it to [Ledger.Record].
+	// OrderKey identifies the order among payments and payouts. With "", the scheduler passes the completion to
+	// [Ledger.Record] instead of a round.
 	OrderKey string
 
 	// Slot is 1 if the call occupies a slot, and 0 for a payment started by its caller.
@@ -46,7 +46,7 @@ type Request[Done any] struct {
 	// Token identifies the claims of the round.
 	Token string
 
-	// Completions have different order keys and different user_data, also compared with the other rounds in flight.
+	// Completions differ in order key and user_data from each other, and from those of other rounds in flight.
 	Completions []Completion[Done]
 
 	// The round may claim at most Free rows plus one row for each slot of a recorded completion, and at most MaxRows
@@ -56,8 +56,8 @@ type Request[Done any] struct {
 	// After is the position of the last claimed rows. The zero value is the start of the queue.
 	After Position
 
-	// OrderIDs were recorded by earlier rounds. A notification may have arrived for them before their commit, and the
-	// round applies it.
+	// OrderIDs were recorded by earlier rounds. The round applies notifications that arrived before the commit of their
+	// order_id.
 	OrderIDs []string
 }
 

@@ -11,14 +11,14 @@ import (
 // round is a round in flight.
 type round[Done any] struct {
 	Request[Done]
-	number  int64 // in the order of starts
+	number  int64 // higher than those of earlier rounds and probes
 	entries []*entry[Done]
 	worker  *worker // nil without claims
-	alone   bool    // the worker was idle at the start
+	alone   bool    // the worker was idle at the start of the round
 }
 
-// startRound starts a useful round. The round collects its completions in its goroutine, as late as possible.
-// s.mu is held.
+// startRound starts a round if canStartRound allows it. The goroutine of the round collects the completions, as late as
+// possible. s.mu is held.
 func (s *Scheduler[Job, Done]) startRound() {
 	s.refill()
 	if s.canStartRound() {
@@ -28,8 +28,8 @@ func (s *Scheduler[Job, Done]) startRound() {
 }
 
 // canStartRound reports whether a round may start now. A second round uses the database while the first waits for the
-// disk. It starts with the completions of half of the slots, because earlier rounds would be many and small. s.mu is
-// held.
+// disk. It starts with the completions of half of the slots, because with fewer completions it would be too small. s.mu
+// is held.
 func (s *Scheduler[Job, Done]) canStartRound() bool {
 	if s.rounds > 0 {
 		return s.rounds < s.c.MaxRounds && 2*len(s.queue) >= s.c.Slots
@@ -40,7 +40,7 @@ func (s *Scheduler[Job, Done]) canStartRound() bool {
 	return s.maxRows(s.c.Slots-s.used) > 0
 }
 
-// round makes one round. Other goroutines run first, and the completions of short calls join the round.
+// round runs one round. It first lets other goroutines run, so that completions of short calls join the round.
 func (s *Scheduler[Job, Done]) round() {
 	runtime.Gosched()
 	r := s.nextRound()
@@ -79,7 +79,7 @@ func (r *round[Done]) limit(recorded map[string]bool) int {
 	return min(rows, r.MaxRows)
 }
 
-// nextRound takes the waiting completions and reserves the free slots. It returns nil if there is no work.
+// nextRound takes the waiting completions and reserves the free slots. Without work, it returns nil.
 func (s *Scheduler[Job, Done]) nextRound() *round[Done] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *Scheduler[Job, Done]) nextRound() *round[Done] {
 	return r
 }
 
-// dedupeByOrderID removes completions with an order key or a user_data of an earlier completion or of a round in
-// flight. One statement cannot record both. s.mu is held.
+// dedupeByOrderID removes completions with the order key or user_data of an earlier completion or of a round in flight,
+// because one statement cannot record duplicates. s.mu is held.
 func (s *Scheduler[Job, Done]) dedupeByOrderID(queue []*entry[Done]) []*entry[Done] {
 	kept := queue[:0]
 	for _, e := range queue {
@@ -129,7 +129,7 @@ func (s *Scheduler[Job, Done]) releaseDuplicates(e *entry[Done]) {
 	}
 }
 
-// claim lets r claim rows for the free slots and for the slots of its completions. s.mu is held.
+// claim sets the limits of r to the free slots and the slots of its completions, and reserves the rows. s.mu is held.
 func (s *Scheduler[Job, Done]) claim(r *round[Done], slots int) {
 	free := max(s.c.Slots-s.used, 0)
 	n := s.maxRows(free + slots)
@@ -159,7 +159,8 @@ func (s *Scheduler[Job, Done]) maxRows(n int) int {
 	return n
 }
 
-// maxPayments returns the maximum number of payments in n rows. It is half of n, and odd rows alternate. s.mu is held.
+// maxPayments returns the maximum number of payments in n rows. It is half of n. The extra row of an odd n alternates
+// between payments and payouts. s.mu is held.
 func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 	if !s.worker.observation.paymentsDue {
 		return 0
@@ -177,7 +178,8 @@ func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 // minRefill is the shortest wait for claims allowed by PerSecond, so that a high rate does not make small rounds.
 const minRefill = 50 * time.Millisecond
 
-// refill adds the claims that PerSecond allows since the last refill. Without any, it repeats later. s.mu is held.
+// refill adds the claims that PerSecond allows since the last refill. With less than one claim, a timer starts a round
+// later. s.mu is held.
 func (s *Scheduler[Job, Done]) refill() {
 	rate := s.c.PerSecond
 	if rate <= 0 {
@@ -201,7 +203,7 @@ func (s *Scheduler[Job, Done]) refill() {
 	})
 }
 
-// reserve counts n rows as claimed. A negative n returns rows. s.mu is held.
+// reserve counts n rows as claimed. A negative n cancels reservations. s.mu is held.
 func (s *Scheduler[Job, Done]) reserve(w *worker, n int) {
 	s.tokens -= float64(n)
 	w.left -= n
@@ -227,8 +229,8 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 	w.endClaim()
 }
 
-// finishEntry handles a completion after its round. On a database with many writers, a lock may have excluded the
-// completion, so it takes part in a second round. s.mu is held.
+// finishEntry handles a completion after its round. On a database with many writers, the round may have skipped a
+// locked completion, so the completion joins a second round. s.mu is held.
 func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
 	manyWriters := s.c.MaxRounds > 1
 	switch {
@@ -245,7 +247,7 @@ func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
 	}
 }
 
-// failRound records separately the completions with an unknown commit. The slots stay in use until the claims are
+// failRound records the completions with an unknown commit separately. The slots stay in use until the claims are
 // released. s.mu is held.
 func (s *Scheduler[Job, Done]) failRound(r *round[Done], recorded map[string]bool, err error) {
 	slots := r.Free
@@ -269,7 +271,7 @@ func (s *Scheduler[Job, Done]) failRound(r *round[Done], recorded map[string]boo
 	}
 }
 
-// resolve remembers a claim with an unknown commit and begins its release. s.mu is held.
+// resolve remembers the token of claims with an unknown commit and begins their release. s.mu is held.
 func (s *Scheduler[Job, Done]) resolve(token string, slots int) {
 	s.addUnresolved(token)
 	s.tasks.Go(func() { s.releaseClaims(token, slots) })
@@ -282,7 +284,7 @@ func (w *worker) endClaim() {
 }
 
 const (
-	// largeRound is a number of completions. The fixed cost of a round is small beside their cost.
+	// largeRound is the number of completions at which the fixed cost of a round becomes small.
 	largeRound = 16
 	// maxWait is the longest wait of a completion for other calls.
 	maxWait = 10 * time.Millisecond
@@ -291,11 +293,11 @@ const (
 // pace compares calls and rounds by the moving averages of their durations. Scheduler.mu protects it.
 type pace struct {
 	call, round time.Duration
-	waiting     int64 // number of the round whose wait has begun
-	overdue     int64 // number of the round whose wait has ended
+	waiting     int64 // number of the last round that began to wait
+	overdue     int64 // number of the last round that must not wait longer
 }
 
-// average moves a moving average towards a new duration.
+// average updates a moving average with a new duration.
 func average(mean *time.Duration, took time.Duration) { *mean += (took - *mean) / 8 }
 
 // waitsForCalls reports whether the next round waits for the calls in flight. Each round has a fixed cost, so short

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// worker is an active Run or RunBatch. Its fields belong to Scheduler.mu.
+// worker is an active Run or RunBatch. Scheduler.mu protects its fields.
 type worker struct {
 	ctx        context.Context
-	left       int           // rows to claim
+	left       int           // claims that are still allowed
 	made       int           // calls begun
-	inFlight   int           // calls, and rounds and probes with claims
+	inFlight   int           // number of calls, and of rounds and probes with claims
 	confirming bool          // a round with alone set is in flight, so other rounds do not claim
 	changed    chan struct{} // receives when inFlight reaches 0, and at the end of ctx
 	err        error         // the error of the first failed round or probe
 
 	newest      int64 // number of the newest observation; a wake counts as newer than the rounds in flight
 	observation observation
-	servers     int // rounds in a row with an unrecognized server
+	servers     int // successive rounds on an unrecognized server
 }
 
 // observation describes the queue. Each round and probe with claims makes a new observation.
@@ -31,7 +31,8 @@ type observation struct {
 	position    Position
 }
 
-// Run claims due rows until the end of ctx. It then returns nil after the records of all calls. It may be called once.
+// Run claims due rows until the end of ctx. It then returns nil after the outcomes of all calls are recorded. It may be
+// called once.
 func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	w := &worker{ctx: ctx, left: math.MaxInt, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {
@@ -53,9 +54,9 @@ func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunBatch claims at most maxRows due rows, and returns the number of calls after their records. 0 means no maximum. It
-// returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused, ErrBusy, and errors
-// of the ledger.
+// RunBatch claims at most maxRows due rows, or all for 0, and returns the number of calls after their outcomes are
+// recorded. It returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused,
+// ErrBusy, and errors of the ledger.
 func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, error) {
 	if maxRows <= 0 {
 		maxRows = math.MaxInt
@@ -74,7 +75,7 @@ func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, 
 	}
 }
 
-// attachWorker makes w the worker and reports whether there was none.
+// attachWorker makes w the active worker. It returns false during another Run or RunBatch and after Run.
 func (s *Scheduler[Job, Done]) attachWorker(w *worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +86,7 @@ func (s *Scheduler[Job, Done]) attachWorker(w *worker) bool {
 	return true
 }
 
-// endBatch detaches w at the end of its work and reports whether it did. Otherwise it wakes w if w is idle.
+// endBatch detaches w if the work of w has ended, and reports whether it has. Otherwise it wakes w if w is idle.
 func (s *Scheduler[Job, Done]) endBatch(w *worker) (ended bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +106,7 @@ func (s *Scheduler[Job, Done]) endBatch(w *worker) (ended bool, err error) {
 	return true, err
 }
 
-// wake makes w scan the queue from its start. The rounds in flight began earlier, so their observations do not count.
+// wake makes w scan the queue from its start. The rounds in flight began earlier, so their observations are ignored.
 // s.mu is held.
 func (s *Scheduler[Job, Done]) wake(w *worker) {
 	w.newest = s.newest
@@ -135,14 +136,14 @@ func (w *worker) fail(number int64, err error) {
 	w.learn(number, observation{})
 }
 
-// learn replaces an older observation of w. s.mu is held.
+// learn stores an observation of w, unless w has a newer observation. s.mu is held.
 func (w *worker) learn(number int64, o observation) {
 	if number > w.newest {
 		w.newest, w.observation = number, o
 	}
 }
 
-// maxServers is the maximum number of rounds in a row with an unrecognized server.
+// maxServers is the number of successive rounds on an unrecognized server that is an error.
 const maxServers = 5
 
 // observe replaces the observation of the worker after a round with at most limit claims. s.mu is held.

@@ -1,9 +1,10 @@
 // Package schedule decides when to claim rows, to call the service and to record the completions. It contains no SQL.
 //
-// A call occupies a slot from its claim to the commit of its completion. An unresolved claim keeps its slot. A round is
-// one commit of the [Ledger] with completions and new claims. Completions and free slots wait for the round in flight
-// and form the next round, so a busy database gets larger rounds. Completions of short calls also wait for each other,
-// at most for the duration of a round. A call begins only after the commit of its claim.
+// A call occupies a slot from its claim to the commit of its completion. A claim with an unknown commit keeps its slot
+// until it is released. A round is one commit of the [Ledger] with completions and new claims. Completions and free
+// slots wait for the round in flight and form the next round, so a busy database gets larger rounds. Completions of
+// short calls also wait for each other, at most for the duration of a round. A call begins only after the commit of its
+// claim.
 package schedule
 
 import (
@@ -23,7 +24,7 @@ var (
 	errServers = errors.New("each round meets another database server, want one server")
 )
 
-// Config configures a [Scheduler]. Each field is required, except PerSecond.
+// Config configures a [Scheduler]. All fields except PerSecond are required.
 type Config[Job, Done any] struct {
 	Ledger Ledger[Job, Done]
 
@@ -33,8 +34,8 @@ type Config[Job, Done any] struct {
 	// Slots is the maximum number of calls at once.
 	Slots int
 
-	// MaxRounds is the maximum number of rounds in flight. With 1, the database has a single writer: it excludes
-	// notifications during a round, and never leaves out a completion because of another round's locks.
+	// MaxRounds is the maximum number of rounds in flight. Set 1 for a database with a single writer. With more,
+	// notifications may arrive during a round, and a round skips completions that another transaction has locked.
 	MaxRounds int
 
 	// MaxRecords is the maximum number of transactions beside the rounds.
@@ -61,13 +62,13 @@ type Scheduler[Job, Done any] struct {
 	queue       []*entry[Done]            // completions for the next round
 	recording   map[string][]*entry[Done] // order keys and user_data of the rounds in flight, with waiting duplicates
 	orderIDs    []string                  // of the last rounds, for Request.OrderIDs
-	used        int                       // slots
+	used        int                       // slots in use
 	calls       int                       // in flight, with a slot
 	pace        pace
 	worker      *worker // the active Run or RunBatch
 	closed      bool
 	unresolved  []string // tokens of claims with an unknown commit, which may still arrive
-	oddPayment  bool     // the last odd row was for a payment
+	oddPayment  bool     // the last extra row was for a payment, see maxPayments
 	tokens      float64  // claims allowed by PerSecond
 	filled      time.Time
 	refillTimer *time.Timer // starts the round for the next claim that PerSecond allows
@@ -78,7 +79,7 @@ type entry[Done any] struct {
 	Completion[Done]
 	ctx      context.Context
 	worker   *worker       // nil for a call without a slot
-	retried  bool          // a round has left it out
+	retried  bool          // a round has skipped the completion
 	recorded chan struct{} // closed by finishCall; nil if the caller does not wait
 }
 
@@ -118,7 +119,7 @@ func (s *Scheduler[Job, Done]) AddUnresolved(token string) {
 	s.addUnresolved(token)
 }
 
-// addUnresolved is AddUnresolved with s.mu held.
+// addUnresolved implements AddUnresolved. s.mu is held.
 func (s *Scheduler[Job, Done]) addUnresolved(token string) {
 	s.unresolved = append(s.unresolved, token)
 	if extra := len(s.unresolved) - maxUnresolved; extra > 0 {
@@ -137,7 +138,7 @@ func (s *Scheduler[Job, Done]) ReleaseUnresolved(ctx context.Context) error {
 	return s.c.Ledger.Release(ctx, tokens)
 }
 
-// releaseClaims releases a claim with an unknown commit, and then its slots.
+// releaseClaims releases the claims of token, whose commit is unknown, and then frees their slots.
 func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 	s.retry(s.c.Log, func() error { return s.c.Ledger.Release(context.Background(), []string{token}) })
 	s.mu.Lock()
@@ -147,15 +148,15 @@ func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 }
 
 const (
-	// maxRetryTime is how long a record or release is retried. After that, the lease decides about the row.
+	// maxRetryTime limits the retries of a record or release. Without it, the row becomes unknown after its lease.
 	maxRetryTime = 10 * time.Minute
-	// maxRetryTimeAtStop is the same after the end of Run's context.
+	// maxRetryTimeAtStop replaces maxRetryTime after the end of Run's context.
 	maxRetryTimeAtStop = 10 * time.Second
 	// maxRetryWait is the longest wait between two attempts.
 	maxRetryWait = 5 * time.Second
 )
 
-// retry calls f until it succeeds, beside at most MaxRecords-1 other calls.
+// retry calls f until it succeeds, or for maxRetryTime. At most MaxRecords functions run at once.
 func (s *Scheduler[Job, Done]) retry(log *slog.Logger, f func() error) {
 	begun := time.Now()
 	for n := 0; ; n++ {

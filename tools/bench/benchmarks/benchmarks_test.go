@@ -38,13 +38,13 @@ func TestCandidatesRejectAlteredBodies(t *testing.T) {
 func TestClientsReadTheResponse(t *testing.T) {
 	paths, bodies := map[string]string{}, map[string]string{}
 	for _, c := range clients {
-		assert.Len(t, answer(c.who), len(answer(ours)), c.name)
+		assert.Len(t, responseFor(c.who), len(responseFor(ours)), c.name)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
 			paths[c.who], bodies[c.who] = r.Method+" "+r.URL.Path, string(body)
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(answer(c.who))
+			_, _ = w.Write(responseFor(c.who))
 		}))
 		for _, h := range []*http.Client{server.Client(), nil} {
 			id, err := c.connect(server.URL, h)(t.Context())

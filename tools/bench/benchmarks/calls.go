@@ -26,8 +26,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// answer returns the response of the service to a library's client. All responses have the same length.
-func answer(who string) []byte {
+// responseFor returns the service's response to a library's client. All responses have the same length.
+func responseFor(who string) []byte {
 	const size = 220
 	switch who {
 	case "stripe-go":
@@ -43,14 +43,14 @@ func answer(who string) []byte {
 	}
 }
 
-// client is a library whose calls are measured.
+// client is a library for the tables of calls.
 type client struct {
 	name, who string
-	// connect returns a call to the service at base. Without h, the library uses its own http.Client.
+	// connect returns a call to the service at base. If h is nil, the library uses its default http.Client.
 	connect func(base string, h *http.Client) call
 }
 
-// call returns the id in the response.
+// call makes a call and returns the id in the response.
 type call func(ctx context.Context) (id string, err error)
 
 // clients send a POST and read the response into a struct.
@@ -93,8 +93,8 @@ type payment struct {
 	RedirectURL string `json:"redirect_url"`
 }
 
-// connectByHand is a client without the SDK. It sends the same bytes with a timeout and a bounded response, but without
-// outcomes, retries and strict reading.
+// connectByHand returns a call without the SDK. The call sends the same bytes and limits the time and the response, but
+// has no outcomes, retries or strict reading.
 func connectByHand(base string, h *http.Client) call {
 	if h == nil {
 		h = &http.Client{Timeout: 30 * time.Second}
@@ -203,12 +203,12 @@ func connectPaddle(base string, h *http.Client) call {
 	}
 }
 
-// calling returns a candidate for each client, all with the same transport, and a function that closes the connections.
+// calling returns a candidate for each client, with a shared transport, and a function that closes the connections.
 func calling(ctx context.Context) (made []candidate, end func()) {
 	transport := &http.Transport{MaxIdleConns: 1000, MaxIdleConnsPerHost: 100}
 	services := make([]*bareService, 0, 5)
 	for _, c := range clients {
-		service := newBareService(answer(c.who))
+		service := newBareService(responseFor(c.who))
 		services = append(services, service)
 		call := c.connect(service.base, &http.Client{Transport: transport, Timeout: 30 * time.Second})
 		made = append(made, candidate{name: c.name, who: c.who, run: func() (string, error) { return call(ctx) }})
@@ -231,7 +231,7 @@ func countConnections(ctx context.Context, rounds, callers, calls int) (string, 
 	for _, c := range clients {
 		var opened []int64
 		for range rounds {
-			service := newBareService(answer(c.who))
+			service := newBareService(responseFor(c.who))
 			call := c.connect(service.base, nil)
 			err := spread(callers, callers*calls, func() (string, error) { return call(ctx) })
 			opened = append(opened, service.opened.Load())
@@ -290,7 +290,7 @@ func newBareService(body []byte) *bareService {
 	return s
 }
 
-// close also closes the connections, because some clients cannot.
+// close closes the listener and the connections, because some clients cannot close their connections.
 func (s *bareService) close() {
 	_ = s.listener.Close()
 	s.mu.Lock()

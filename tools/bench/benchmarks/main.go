@@ -1,6 +1,6 @@
 // Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. The
-// first command prints the tables as Markdown, in three minutes on a quiet machine. The second one also writes them to
-// performance-tables.md:
+// first command prints the tables as Markdown, in three minutes on a quiet machine. The second command also writes them
+// to performance-tables.md:
 //
 //	go -C tools/bench run ./benchmarks
 //	go -C tools/bench run ./benchmarks -o ../../docs
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// sizes are the bytes of a usual and of the largest notification of Handler.
+// sizes are the bytes of a usual notification and of the largest notification that Handler accepts by default.
 var sizes = []int{220, 64 << 10}
 
 func sizeName(bytes int) string {
@@ -47,8 +47,8 @@ func sizeName(bytes int) string {
 
 func compare(ctx context.Context, rounds int) (string, error) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the order of turns is not a secret
-	text := machine() + fmt.Sprintf("\nEach candidate has %d turns, and up to %d until the range of the SDK is within "+
-		"%.0f %%.\n\n", rounds, max(rounds, maxRounds), 100*narrow)
+	text := machine() + fmt.Sprintf("\nEach candidate has at least %d turns, and up to %d until the range of "+
+		"the SDK is within %.0f %%.\n\n", rounds, max(rounds, maxRounds), 100*narrow)
 	add := func(title, reference string, candidates []candidate, callers int) error {
 		fmt.Fprintln(os.Stderr, title)
 		rows, err := measure(candidates, reference, rounds, callers, random)
@@ -82,8 +82,8 @@ func machine() string {
 		content, _ := os.ReadFile(file) //nolint:gosec // a constant path, missing on other systems
 		return string(regexp.MustCompile(pattern).Find(content))
 	}
-	text := fmt.Sprintf("Run on %s with %s, on %d processors (%s) under %s/%s. The load average at its start was %s, "+
-		"where an idle machine has 0.\n\nPeers: ", time.Now().UTC().Format("2 January 2006"), runtime.Version(),
+	text := fmt.Sprintf("Run on %s with %s, on %d processors (%s) under %s/%s. The load average at the start was %s "+
+		"(0 on an idle machine).\n\nPeers: ", time.Now().UTC().Format("2 January 2006"), runtime.Version(),
 		runtime.NumCPU(),
 		strings.TrimPrefix(read("/proc/cpuinfo", `model name\s*: .*`), "model name\t: "), runtime.GOOS, runtime.GOARCH,
 		read("/proc/loadavg", `^\S+`))
@@ -97,7 +97,7 @@ func machine() string {
 	return text + strings.Join(peers, ", ") + ".\n"
 }
 
-// publish writes the page with the tables.
+// publish writes the page with the tables into dir, unless dir is "".
 func publish(dir, text string) error {
 	if dir == "" {
 		return nil

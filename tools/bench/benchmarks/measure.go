@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Owners of candidates that the tables compare.
+// These are owners of candidates.
 const (
 	ours   = "paymentsvc"
 	byHand = "by hand"
 )
 
-// candidate is a program for the work of a table.
+// candidate does the work of a table.
 type candidate struct {
 	name string
 	who  string // owner
@@ -38,7 +38,7 @@ type row struct {
 	allocs, bytes float64 // per operation
 }
 
-// batchTime is the length of one turn. It is long for the clock and short for other work on the machine.
+// batchTime is the length of one turn. It is long enough for the clock, and so short that few turns are disturbed.
 const batchTime = 2 * time.Millisecond
 
 // measure runs the candidates in turns, in a random order each round, and returns medians. It computes each ratio
@@ -76,7 +76,8 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 	return rows, nil
 }
 
-// A ratio of the SDK is published once its confidence interval is this narrow, or after maxRounds.
+// A measurement ends after rounds, if the range of the SDK's ratio is at most narrow times the ratio, or after
+// maxRounds.
 const (
 	narrow    = 0.02
 	maxRounds = 2001
@@ -89,7 +90,7 @@ func wide(candidates []candidate, times [][]float64, reference string) bool {
 	})
 }
 
-// turn has the nanoseconds, allocations and bytes of an operation.
+// turn has the nanoseconds, allocations and bytes per operation.
 type turn struct{ time, allocs, bytes float64 }
 
 func takeTurn(c candidate, callers, batch int) (turn, error) {
@@ -108,7 +109,7 @@ func takeTurn(c candidate, callers, batch int) (turn, error) {
 	return t, err
 }
 
-// spread runs f n times in total, in callers goroutines. A single caller uses the current goroutine.
+// spread runs f n times in total, divided among callers goroutines. A single caller uses the current goroutine.
 func spread(callers, n int, f func() (string, error)) error {
 	if callers == 1 {
 		return repeat(n, f)
@@ -159,7 +160,7 @@ func median[T cmp.Ordered](values []T) T {
 	return sorted[len(sorted)/2]
 }
 
-// interval returns the 95 % confidence interval of the median, from the order of the values alone.
+// interval returns the 95 % confidence interval of the median, which it computes from the order of the values only.
 func interval(values []float64) (low, high float64) {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
@@ -167,7 +168,7 @@ func interval(values []float64) (low, high float64) {
 	return sorted[max(n/2-half, 0)], sorted[min(n/2+half, n-1)]
 }
 
-// markdown returns a table. Bounds are first, then the fastest.
+// markdown returns a table, with the bounds first and the other candidates by time.
 func markdown(title, reference string, rows []row) string {
 	slices.SortStableFunc(rows, func(x, y row) int {
 		if x.bound != y.bound {

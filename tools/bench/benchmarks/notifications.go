@@ -34,7 +34,7 @@ const (
 	orderID   = "6f1c2f2e-4f0b-4a53-9d43-1f0a6a2f8b11"
 )
 
-// Notifications of three services, with room for padding. The first is section 6 of the interface document.
+// These are notifications of three services, with a place for padding. The first has the form of section 6.
 const (
 	notificationForm = `{"event":"payment.status_changed","order_id":"` + orderID + `","status":1,` +
 		`"status_description":"SUCCESS","status_code":2,"amount":10.50,"user_data":"order-1%s"}`
@@ -55,7 +55,7 @@ type delivery func(body []byte) []byte
 func untouched(body []byte) []byte { return body }
 
 // webhooks returns the candidates by the titles of the tables. They check the signature and age of a notification of
-// size bytes with usual headers, and in the second table also read the body. The bounds do not read the clock.
+// size bytes with usual headers, and in "Verify and parse" also read the body. The bounds do not read the clock.
 // stripe-go and paddle get an event in their own format. For peers that only verify, encoding/json reads the body.
 func webhooks(size int, deliver delivery) map[string][]candidate {
 	now := time.Now()
@@ -144,7 +144,7 @@ func scheme() paymentsvc.Scheme {
 	}
 }
 
-// usualHeader returns the other headers of a notification.
+// usualHeader returns the headers of a notification without the signature.
 func usualHeader(body []byte) http.Header {
 	return http.Header{
 		"Accept-Encoding": {"gzip"},
@@ -172,8 +172,8 @@ func idHeader(prefix string, at time.Time, body []byte) http.Header {
 	return h
 }
 
-// newPaddle returns a function that rewinds a request, because Verify reads and replaces its body. The function does
-// not allocate.
+// newPaddle returns a function that verifies a request repeatedly. It rewinds the body first, because Verify reads and
+// replaces it. This does not allocate.
 func newPaddle(at time.Time, body, arrived []byte) func() (*http.Request, error) {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "%d:%s", at.Unix(), body)
@@ -249,7 +249,7 @@ func (p pooledHMAC) verify(h http.Header, body []byte) error {
 	return nil
 }
 
-// notification is section 6 of the interface document.
+// notification has the fields of section 6.
 type notification struct {
 	Event             string      `json:"event"`
 	OrderID           string      `json:"order_id"`
@@ -260,7 +260,7 @@ type notification struct {
 	UserData          string      `json:"user_data"`
 }
 
-// parseByHand reads a verified body.
+// parseByHand returns the id in a body, or the error of its verification.
 func parseByHand(verified error, body []byte) (string, error) {
 	if verified != nil {
 		return "", verified

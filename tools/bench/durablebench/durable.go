@@ -17,15 +17,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// store pays with package durable. Other files do not use its API.
+// store pays with package durable.
 type store struct {
 	*durable.Store
 
 	db       *sql.DB
-	recorded atomic.Int64 // in rounds
+	recorded atomic.Int64 // results recorded in rounds
 }
 
-func newPayer(ctx context.Context, address, service string, slots, connections int) (*store, error) {
+func newStore(ctx context.Context, address, service string, slots, connections int) (*store, error) {
 	client, err := newClient(service)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newPayer(ctx context.Context, address, service string, slots, connections i
 	return s, err
 }
 
-// add queues payouts beside the rows of earlier turns.
+// add queues payouts. The rows of earlier turns stay in the tables.
 func (s *store) add(ctx context.Context, rows int) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -71,16 +71,16 @@ func (s *store) pay(ctx context.Context) error {
 	return err
 }
 
-// processes measures processes of 8 slots with a service that takes 10 ms.
+// processes measures 8 processes with 8 slots each, and a service with a response time of 10 ms.
 func processes(ctx context.Context, s *server) error {
 	slow := newService(10 * time.Millisecond)
 	defer slow.Close()
 	address := s.database(ctx, "durable")
-	p, err := newPayer(ctx, address, slow.URL, 8, 0)
+	p, err := newStore(ctx, address, slow.URL, 8, 0)
 	if err != nil {
 		return err
 	}
-	fmt.Print("### 8 processes with 8 slots, the service takes 10 ms: at most 6400 a second\n\n" +
+	fmt.Print("### 8 processes with 8 slots, response time 10 ms, at most 6400 a second\n\n" +
 		"| payouts a second | share | recorded separately | server µs a row |\n|--:|--:|--:|--:|\n")
 	for range s.turns {
 		if err := p.add(ctx, s.rows); err != nil {
@@ -99,8 +99,8 @@ func processes(ctx context.Context, s *server) error {
 	return nil
 }
 
-// payInProcesses starts n processes, waits until all are ready, and lets them pay. It returns the duration and the
-// number of results recorded in rounds.
+// payInProcesses starts n processes, waits until all are ready, and starts their payouts. It returns the duration and
+// the number of results recorded in rounds.
 func payInProcesses(ctx context.Context, n int, address, service string) (took time.Duration, recorded int, err error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -110,7 +110,7 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 	var inputs []io.Writer
 	var outputs []*bufio.Reader
 	for range n {
-		//nolint:gosec // this program
+		// olint:gosec // binary is this program
 		command := exec.CommandContext(ctx, binary, "-work", address, "-service", service)
 		command.Stderr = os.Stderr
 		input, err1 := command.StdinPipe()
@@ -134,11 +134,11 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 		}
 	}
 	for i, output := range outputs {
-		var one int
-		if _, err := fmt.Fscan(output, &one); err != nil {
+		var results int
+		if _, err := fmt.Fscan(output, &results); err != nil {
 			return 0, 0, err
 		}
-		recorded += one
+		recorded += results
 		took = time.Since(begun)
 		err = errors.Join(err, commands[i].Wait())
 	}
@@ -148,7 +148,7 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 // workInProcess runs in a process of [payInProcesses]. It prints a line when it is ready, pays after a line of input,
 // and prints the number of results recorded in rounds.
 func workInProcess(ctx context.Context, database, service string) error {
-	s, err := newPayer(ctx, database, service, 8, 0)
+	s, err := newStore(ctx, database, service, 8, 0)
 	if err != nil {
 		return err
 	}

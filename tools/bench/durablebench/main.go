@@ -6,7 +6,7 @@
 //	.ci/postgres go -C tools/bench test ./durablebench -million
 //
 // The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL
-// bytes include those of vacuums.
+// bytes include the bytes of vacuums.
 package main
 
 import (
@@ -26,11 +26,11 @@ import (
 
 func main() {
 	scenario := flag.String("scenario", "",
-		"run one of sqlite, slots, many-slots, processes and pool")
+		"run only sqlite, slots, many-slots, processes or pool")
 	rows := flag.Int("rows", 8000, "payouts in a turn")
 	turns := flag.Int("turns", 5, "turns of each candidate")
-	work := flag.String("work", "", "for the processes of a scenario: pay the payouts of this database")
-	service := flag.String("service", "", "the URL of the service for -work")
+	work := flag.String("work", "", "pay the payouts of this database; the scenario processes sets it")
+	service := flag.String("service", "", "URL of the service for -work")
 	flag.Parse()
 	ctx := context.Background()
 	run := func() error { return measureAll(ctx, *scenario, *rows, *turns) }
@@ -96,7 +96,7 @@ func sqlite(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	store, err := newPayer(ctx, filepath.Join(s.dir, "durable.db"), instant.URL, 8, 1)
+	store, err := newStore(ctx, filepath.Join(s.dir, "durable.db"), instant.URL, 8, 1)
 	if err != nil {
 		return err
 	}
@@ -109,12 +109,12 @@ func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, 8, tru
 
 func manySlots(ctx context.Context, s *server) error { return s.peers(ctx, 64, false) }
 
-// peers compares durable with the merged loop on PostgreSQL. With slow, it also compares the bare loop and River.
+// peers compares durable with the merged loop on PostgreSQL and, if slow is set, with the bare loop and River.
 func (s *server) peers(ctx context.Context, slots int, slow bool) error {
 	instant := newService(0)
 	defer instant.Close()
 	merged, err1 := newMerged(ctx, s.database(ctx, "merged"), instant.URL, slots)
-	store, err2 := newPayer(ctx, s.database(ctx, "durable"), instant.URL, slots, 0)
+	store, err2 := newStore(ctx, s.database(ctx, "durable"), instant.URL, slots, 0)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -137,11 +137,11 @@ func poolSizes(ctx context.Context, s *server) error {
 	defer slow.Close()
 	var all []candidate
 	for _, n := range []int{32, 16, 8, 4, 3, 2} {
-		p, err := newPayer(ctx, s.database(ctx, fmt.Sprint("pool_", n)), slow.URL, 256, n)
+		p, err := newStore(ctx, s.database(ctx, fmt.Sprint("pool_", n)), slow.URL, 256, n)
 		if err != nil {
 			return err
 		}
 		all = append(all, candidate{fmt.Sprint(n, " connections"), p})
 	}
-	return s.compare(ctx, "256 slots, the service takes 100 ms: at most 2560 a second", all...)
+	return s.compare(ctx, "256 slots, response time 100 ms, at most 2560 a second", all...)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// candidate pays payouts in turns.
+// candidate is a named payer in a table.
 type candidate struct {
 	name string
 	payer
@@ -63,13 +63,13 @@ func newServer(ctx context.Context, address string) (*server, error) {
 }
 
 func (s *server) close() {
-	_ = os.RemoveAll(s.dir) //nolint:gosec // newServer made it
+	_ = os.RemoveAll(s.dir) //nolint:gosec // newServer created the directory
 	for _, name := range s.databases {
 		_, _ = s.admin.Exec(context.Background(), `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
 	}
 }
 
-// database creates an empty database and returns its URL. After a failure, the first connection to it fails.
+// database creates an empty database and returns its URL. If this fails, the first connection returns an error.
 func (s *server) database(ctx context.Context, name string) string {
 	name = fmt.Sprintf("bench_%d_%s", os.Getpid(), name)
 	s.databases = append(s.databases, name)
@@ -87,8 +87,8 @@ func stat(pid string) []string {
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
-// cpu returns the processor time of all processes of the server. The postmaster counts the ended processes, in ticks of
-// 10 ms.
+// cpu returns the processor time of all processes of the server. The stat of the postmaster includes ended processes,
+// in ticks of 10 ms.
 func (s *server) cpu() time.Duration {
 	ended := ticks(s.postmaster, 13, 15)
 	total := ended
@@ -103,12 +103,12 @@ func (s *server) cpu() time.Duration {
 		total += time.Duration(n)
 	}
 	if ticks(s.postmaster, 13, 15) != ended {
-		return s.cpu() // a process has ended meanwhile
+		return s.cpu() // a process ended during the count
 	}
 	return total
 }
 
-// ticks returns the sum of fields of a process in ticks of 10 ms.
+// ticks returns the sum of the fields [from, to) of [stat], which count ticks of 10 ms.
 func ticks(pid string, from, to int) (total time.Duration) {
 	for _, text := range stat(pid)[from:to] {
 		n, _ := strconv.Atoi(text)
@@ -117,7 +117,7 @@ func ticks(pid string, from, to int) (total time.Duration) {
 	return total
 }
 
-// counters are running totals. The program is also the service.
+// counters are running totals. The processor time of program includes the service.
 type counters struct {
 	program, cpu time.Duration
 	wal          int64
@@ -133,7 +133,7 @@ func (s *server) counters(ctx context.Context) (c counters, err error) {
 	return c, err
 }
 
-// turn is the measurement of one turn, per payout.
+// turn has the payouts per second of a turn, the ratio to the first candidate, and the costs per payout.
 type turn struct{ rate, ratio, program, server, wal float64 }
 
 func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {

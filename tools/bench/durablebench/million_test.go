@@ -21,11 +21,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-var million = flag.Bool("million", false, "fill databases with a million rows, which takes minutes")
+var million = flag.Bool("million", false, "fill databases with a million rows; takes minutes")
 
-// A million rows: payments and payouts in turn. Most have succeeded, and the newest are pending or created. Other rows
-// have each state, with and without an order_id, an error code and a review reason. One batch has 100,000 payouts, the
-// others have 5,000.
+// These statements insert a million rows, alternately payments and payouts. Most rows have succeeded, and the newest
+// are pending or created. The others have every state, with and without an order_id, an error code and a review reason.
+// One batch has 100,000 payouts, and each other batch has 5,000.
 const (
 	fillRows = `WITH RECURSIVE
 		n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 1000000),
@@ -61,12 +61,12 @@ const (
 func openMillion(t *testing.T, address, service string) (*sql.DB, *durable.Store) {
 	t.Helper()
 	if !*million {
-		t.Skip("it takes minutes. Run it with .ci/postgres go -C tools/bench test ./durablebench -million")
+		t.Skip("the test takes minutes: run .ci/postgres go -C tools/bench test ./durablebench -million")
 	}
 	db, err := connect(address)
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
-	db.SetMaxOpenConns(1) // PostgreSQL counts the scans of one connection, and SQLite has one writer
+	db.SetMaxOpenConns(1) // PostgreSQL counts scans per connection, and SQLite has one writer
 	require.NoError(t, durable.Migrate(t.Context(), db))
 	client, err := newClient(service)
 	require.NoError(t, err)
@@ -123,11 +123,11 @@ func find(store *durable.Store, text string) func(context.Context) error {
 
 // measured is an operation with a time limit.
 type measured struct {
-	name, index string // the index that PostgreSQL must use, "" for any
+	name, index string // the index that PostgreSQL must use, or "" without a requirement
 	do          func(context.Context) error
 }
 
-// Each operation takes less than 100 ms at a million rows, reads no table from end to end, and uses its index.
+// TestOperationsAreFastWithAMillionRows limits the time of each operation, and rejects scans of whole tables.
 func TestOperationsAreFastWithAMillionRows(t *testing.T) {
 	service := newService(0)
 	defer service.Close()
@@ -148,7 +148,7 @@ func TestOperationsAreFastWithAMillionRows(t *testing.T) {
 				after, uses := scans(t, db, name, c.index)
 				t.Logf("%-16s fastest %s, median %s", c.name,
 					fastest.Round(10*time.Microsecond), median.Round(10*time.Microsecond))
-				if c.name != "sweep" { // it polls up to 300 rows
+				if c.name != "sweep" { // a sweep polls up to 300 rows
 					assert.Less(t, fastest, 100*time.Millisecond, c.name)
 				}
 				assert.Equal(t, before, after, "%s reads the whole table", c.name)
@@ -159,7 +159,7 @@ func TestOperationsAreFastWithAMillionRows(t *testing.T) {
 	}
 }
 
-// measure returns the fastest and the median time of five, because the machine may be busy.
+// measure returns the fastest and the median time of five runs, because the machine may be busy.
 func measure(t *testing.T, c measured) (fastest, median time.Duration) {
 	t.Helper()
 	times := make([]time.Duration, 5)
@@ -172,7 +172,7 @@ func measure(t *testing.T, c measured) (fastest, median time.Duration) {
 	return times[0], times[2]
 }
 
-// reads are the lists, counts and searches of pages.
+// reads returns the lists, counts and searches of pages.
 func reads(s *durable.Store) []measured {
 	counts := func(f durable.Filter) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := s.Counts(ctx, f); return err }
@@ -198,7 +198,7 @@ func reads(s *durable.Store) []measured {
 	}
 }
 
-// writes are the operations of payments and payouts.
+// writes returns the operations of payments and payouts.
 func writes(s *durable.Store) []measured {
 	n := 0
 	return []measured{
@@ -223,7 +223,7 @@ func checkout(s *durable.Store) func(context.Context) error {
 	return func(ctx context.Context) error { _, err := s.Pay(ctx, p); return err }
 }
 
-// allFilters measures each combination of filters that the operators' page offers, and reports the slowest ones.
+// allFilters measures each combination of filters that the operators' page offers, and logs the five slowest.
 func allFilters(t *testing.T, s *durable.Store) {
 	t.Helper()
 	type slow struct {
@@ -246,8 +246,8 @@ func allFilters(t *testing.T, s *durable.Store) {
 	}
 	slices.SortFunc(all, func(a, b slow) int { return cmp.Compare(b.took, a.took) })
 	t.Logf("%d combinations of filters, median %s", len(all), all[len(all)/2].took.Round(time.Microsecond))
-	for _, one := range all[:5] {
-		t.Logf("%s %+v", one.took.Round(100*time.Microsecond), one.f)
+	for _, s := range all[:5] {
+		t.Logf("%s %+v", s.took.Round(100*time.Microsecond), s.f)
 	}
 }
 
@@ -274,7 +274,7 @@ func filters(yield func(durable.Filter) bool) {
 	}
 }
 
-// scans returns how often PostgreSQL has read a large table from end to end, and how often an index.
+// scans returns how often PostgreSQL has scanned a whole large table, and how often it has used the index.
 func scans(t *testing.T, db *sql.DB, name, index string) (whole, indexed int) {
 	t.Helper()
 	if name == "SQLite" {
@@ -289,7 +289,7 @@ func scans(t *testing.T, db *sql.DB, name, index string) (whole, indexed int) {
 	return whole, indexed
 }
 
-// The responses of a thousand payments were lost. A status call takes 200 ms.
+// TestLostOrdersAreReconciled reconciles a thousand payments with lost responses. A status call takes 200 ms.
 func TestLostOrdersAreReconciled(t *testing.T) {
 	service := newService(200 * time.Millisecond)
 	defer service.Close()

@@ -24,7 +24,7 @@ const (
 	destination = "4111111111111111"
 )
 
-// The statements of the loops. SQLite has a single writer, so it needs no skip.
+// The statements of the loops. On SQLite, claim needs no skip, because there is a single writer.
 const (
 	claim = `UPDATE payouts SET state = 'starting' WHERE state = 'created' AND user_data = (
 		SELECT user_data FROM payouts WHERE state = 'created' ORDER BY due_at, user_data LIMIT 1`
@@ -46,7 +46,7 @@ func payouts(rows int) []string {
 	}
 }
 
-// inSlots runs a loop in each slot, until it returns false or an error.
+// inSlots runs a loop in each slot. start returns a function that the loop calls until it returns false or an error.
 func inSlots(slots int, start func() func() (bool, error)) error {
 	errs := make([]error, slots)
 	var wg sync.WaitGroup
@@ -116,7 +116,7 @@ func (l *loop) pay(ctx context.Context) error {
 	})
 }
 
-// merged is a better loop. Each slot records its result and claims its next row in one pipelined transaction.
+// merged is a faster loop. Each slot records its result and claims its next row in one pipelined transaction.
 type merged struct {
 	pool   *pgxpool.Pool
 	client *paymentsvc.Client

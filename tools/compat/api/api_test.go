@@ -14,13 +14,13 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/google/uuid" // imported by testdata
+	_ "github.com/google/uuid" // testdata imports it
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/exp/apidiff"
 	"golang.org/x/tools/go/packages"
 
-	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // requires the SDK
+	_ "github.com/paymentsvc/paymentsvc/paymentsvctest" // so that go.mod requires the SDK
 )
 
 const sdk = "github.com/paymentsvc/paymentsvc"
@@ -79,7 +79,7 @@ func TestSignaturesAreComparedInConstantTimeOnly(t *testing.T) {
 		require.NoError(t, err)
 		code := comment.ReplaceAllString(string(source), "")
 		comparisons += len(constant.FindAllString(code, -1))
-		assert.Empty(t, leaks.FindAllString(code, -1), "%s: a signature is compared in its own time", file)
+		assert.Empty(t, leaks.FindAllString(code, -1), "%s: a comparison of a signature takes variable time", file)
 	}
 	assert.Equal(t, 1, comparisons, "comparisons in constant time")
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// encoder writes a value and reads it into another.
+// encoder writes a value and reads it into another value.
 type encoder struct {
 	name string
 	trip func(in, out any) error
@@ -94,7 +94,7 @@ func encoders() []encoder {
 func encodesText(o *attributevalue.EncoderOptions) { o.UseEncodingMarshalers = true }
 func decodesText(o *attributevalue.DecoderOptions) { o.UseEncodingUnmarshalers = true }
 
-// amounts returns values beyond a float, 64 bits or 34 digits.
+// amounts returns small amounts, and amounts beyond a float64, an int64 and 34 digits.
 func amounts() []paymentsvc.Amount {
 	all := []paymentsvc.Amount{{}} // not set
 	for _, text := range []string{
@@ -106,7 +106,7 @@ func amounts() []paymentsvc.Amount {
 	return all
 }
 
-// amountShapes are the places in a record at which a program keeps an Amount.
+// amountShapes returns records that contain an Amount in different places.
 func amountShapes(a paymentsvc.Amount) []shape {
 	two := paymentsvc.MustParseAmount("2.0")
 	return []shape{
@@ -130,11 +130,11 @@ func fails(encoder, shape string, a paymentsvc.Amount) bool {
 	case "encoding/xml":
 		return strings.HasPrefix(shape, "map") || shape == "array" // encoding/xml supports neither
 	case "BSON, driver v1":
-		return shape != "map key" // a key is written with MarshalText
+		return shape != "map key" // the driver writes a key with MarshalText
 	case "DynamoDB":
 		return shape != "map key" || !a.IsSet()
 	case "DynamoDB with options":
-		return shape == "map key" && !a.IsSet() // a key may not be empty
+		return shape == "map key" && !a.IsSet() // a key must not be empty
 	}
 	return false
 }
@@ -190,8 +190,8 @@ func texts(v reflect.Value) (all []string) {
 	return all
 }
 
-// Other programs store other types. A float is an error, because it has lost digits.
-func TestAmountReadsWhatOthersStored(t *testing.T) {
+// TestAmountReadsTypesOfOtherPrograms reads values of other programs. A float is an error, because it has lost digits.
+func TestAmountReadsTypesOfOtherPrograms(t *testing.T) {
 	decimal128 := func(s string) bson.Decimal128 {
 		d, err := bson.ParseDecimal128(s)
 		require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestAmountReadsWhatOthersStored(t *testing.T) {
 		{"YAML integer beyond 64 bits", text(yaml.Unmarshal, `a: 123456789012345678901`), "123456789012345678901"},
 		{"YAML hexadecimal", text(yaml.Unmarshal, `a: 0x10`), isError},
 		{"goccy's YAML number", text(goccy.Unmarshal, `a: 10.50`), "10.50"},
-		{"goccy's YAML number with a comment", text(goccy.Unmarshal, "a: 10.50 # what it costs\nb: 1"), "10.50"},
+		{"goccy's YAML number with a comment", text(goccy.Unmarshal, "a: 10.50 # the price\nb: 1"), "10.50"},
 		{
 			"goccy's YAML number of many digits", text(goccy.Unmarshal, `a: 12345678901234567.89`),
 			"12345678901234567.89",
@@ -299,7 +299,7 @@ func TestAmountInColumnsOfSQLite(t *testing.T) {
 	values := []string{
 		notSet, "7", "0", "10.50", "10.00", "-0.01", "12345678901234567.89", "1e20", "9007199254740993", long,
 	}
-	numeric := map[string]string{ // other values are kept
+	numeric := map[string]string{ // values other than these are kept
 		"10.50": isError, "10.00": "10", "-0.01": isError, "12345678901234567.89": "12345678901234568", "1e20": isError,
 		long: isError,
 	}
@@ -347,8 +347,8 @@ func TestAmountInColumnsOfSQLite(t *testing.T) {
 	}
 }
 
-// Loggers do not use these encoders, so they write complete requests. They read back the same request or return an
-// error.
+// TestOtherEncodersKeepRequestsOrFail checks that encoders other than encoding/json keep the complete request or return
+// an error. Loggers do not use these encoders.
 func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
 	for _, e := range encoders() {
 		t.Run(e.name, func(t *testing.T) {
@@ -359,7 +359,7 @@ func TestOtherEncodersKeepRequestsOrFail(t *testing.T) {
 			case "encoding/json":
 				require.ErrorIs(t, err, paymentsvc.ErrSensitive)
 			case "DynamoDB", "BSON, driver v1":
-				require.Error(t, err, "as Amount is")
+				require.Error(t, err, "Amount returns an error too")
 			default:
 				require.NoError(t, err)
 				require.Equal(t, want, got)

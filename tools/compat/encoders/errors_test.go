@@ -112,7 +112,7 @@ func TestEncodersWriteTheTextOfErrors(t *testing.T) {
 	}
 }
 
-func TestEncodersTakeNilErrors(t *testing.T) {
+func TestEncodersAcceptNilErrors(t *testing.T) {
 	type record struct {
 		Name         string
 		Failure      *paymentsvc.Error

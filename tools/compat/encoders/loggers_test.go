@@ -61,7 +61,7 @@ func printers() []printer {
 			_, _ = spew.Fprintf(w, "%v %+v %#v %#+v", v, v, v, v)
 		}},
 		{"spew without methods", func(_ *testing.T, w io.Writer, v any) {
-			c := spew.ConfigState{DisableMethods: true, DisablePointerMethods: true, SortKeys: true} // testify's
+			c := spew.ConfigState{DisableMethods: true, DisablePointerMethods: true, SortKeys: true} // as in testify
 			c.Fdump(w, v)
 		}},
 		{"go-cmp", func(_ *testing.T, w io.Writer, v any) {
@@ -122,7 +122,7 @@ func toZerolog(w io.Writer, v any) {
 
 func toLogrus(t *testing.T, w io.Writer, f logrus.Formatter, v any) {
 	t.Helper()
-	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr")) // logrus reports failures there
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr")) // logrus reports failures on os.Stderr
 	require.NoError(t, err)
 	defer func(was *os.File) {
 		os.Stderr = was
@@ -205,7 +205,7 @@ func TestSearchFindsTheCanary(t *testing.T) {
 	require.False(t, shown("Canada 4000056655665556"))
 }
 
-func TestLoggersShowNothingButWhatIsListed(t *testing.T) {
+func TestLoggersShowOnlyListedExceptions(t *testing.T) {
 	all := exceptions()
 	used := map[*exception]map[cell]bool{}
 	for _, p := range printers() {
@@ -230,16 +230,16 @@ func TestLoggersShowNothingButWhatIsListed(t *testing.T) {
 				}
 				switch {
 				case is && !listed:
-					t.Errorf("%q shows the canary, and no exception says so: %.300s", at, &out)
+					t.Errorf("%q shows the canary without an exception: %.300s", at, &out)
 				case !is && listed:
-					t.Errorf("%q shows nothing, so its exception has to go", at)
+					t.Errorf("%q shows nothing: remove its exception", at)
 				}
 			}
 		}
 	}
 	for i := range all {
 		if used[&all[i]] == nil {
-			t.Errorf("the exception %q covers nothing", all[i].reason)
+			t.Errorf("the exception %q covers no cell", all[i].reason)
 		}
 	}
 }

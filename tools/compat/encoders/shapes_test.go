@@ -29,7 +29,7 @@ type shape struct {
 	value any
 }
 
-// shapesOf returns v in every shape, and the embedded shapes. A type parameter cannot be embedded.
+// shapesOf returns v in every shape. The caller passes embedded shapes, because no type parameter can be embedded.
 func shapesOf[T any](v T, embedded ...any) []shape {
 	p := &v
 	all := []shape{

@@ -48,7 +48,7 @@ var scheme = paymentsvc.Scheme{
 
 type applying func(context.Context, *paymentsvc.Notification) error
 
-// served starts a server and returns the address for notifications.
+// served returns a function that starts a server and returns the address for notifications.
 func served(
 	routes func(*paymentsvc.Webhook, func(context.Context, *paymentsvc.Notification) error) http.Handler,
 ) serving {
@@ -73,7 +73,7 @@ func serveFiber(t *testing.T, app *fiber.App) string {
 	return "http://" + listener.Addr().String() + "/api/notifications?shop=caf%C3%A9"
 }
 
-// behindProxy serves net/http behind a proxy that cuts /shop off and sets another Host.
+// behindProxy serves net/http behind a proxy that removes /shop and sets another Host.
 func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
 	front := httptest.NewUnstartedServer(nil)
 	host := front.Listener.Addr().String()
@@ -90,7 +90,7 @@ func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) stri
 	return front.URL + "/shop/api/notifications"
 }
 
-// function serves a function behind a gateway. The event has the names of the gateway's JSON.
+// function returns a function that serves method behind a gateway. The event has the names of the gateway's JSON.
 func function[E, R any](
 	encoded bool, query string, method func(gateway.Function, context.Context, E) (R, error),
 ) serving {
@@ -120,9 +120,9 @@ func function[E, R any](
 			assert.NoError(t, err)
 			response, err := json.Marshal(result)
 			assert.NoError(t, err)
-			var answer struct{ StatusCode int }
-			assert.NoError(t, json.Unmarshal(response, &answer))
-			w.WriteHeader(answer.StatusCode)
+			var returned struct{ StatusCode int }
+			assert.NoError(t, json.Unmarshal(response, &returned))
+			w.WriteHeader(returned.StatusCode)
 		}))
 		t.Cleanup(srv.Close)
 		return srv.URL + "/stage/api/notifications" + query
@@ -153,7 +153,7 @@ func newService(t *testing.T) (*paymentsvctest.Server, paymentsvctest.Notificati
 	return srv, success
 }
 
-func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
+func TestFrameworksAcceptSignedNotifications(t *testing.T) {
 	for name, serve := range map[string]serving{
 		"net/http": served(nethttp.Routes), "chi": served(inchi.Routes),
 		"gin": served(ingin.Routes), "echo": served(inecho.Routes),
@@ -199,8 +199,8 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 			}
 			assert.NotContains(t, log.String(), "4111", "anybody can send any event")
 			upgrade := sent(t, http.MethodPost, address, "Connection", "Upgrade") / 100
-			assert.Contains(t, []int{0, 5}, upgrade, "chi writes no status for it")
-			fails = errors.New("the database is away")
+			assert.Contains(t, []int{0, 5}, upgrade, "chi writes no status for an upgrade")
+			fails = errors.New("the database is unavailable")
 			assert.Equal(t, []int{http.StatusInternalServerError}, statuses(success))
 			require.Len(t, applied, 2)
 			assert.Equal(t, success.OrderID, applied[0].OrderID)
@@ -209,7 +209,7 @@ func TestFrameworksTakeWhatTheServiceSigned(t *testing.T) {
 	}
 }
 
-// sent sends a correct notification with one more header, and returns the status of the answer, 0 without one.
+// sent sends a correct notification with an additional header, and returns the HTTP status, or 0 without a response.
 func sent(t *testing.T, method, address, name, value string) int {
 	const body = `{"event":"4111111111111111","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
 		`"status_code":20,"amount":10.50}`
@@ -262,7 +262,7 @@ func TestFrameworksReadNoEndlessBody(t *testing.T) {
 	assert.Equal(t, 64<<10, infiber.Routes(newWebhook(t), apply).Config().BodyLimit)
 }
 
-// Fiber reuses the memory of a request for the next, so a queue must hold copies.
+// TestFiberRequestsOutliveTheirHandler checks that Received copies the request, because Fiber reuses its memory.
 func TestFiberRequestsOutliveTheirHandler(t *testing.T) {
 	srv, success := newService(t)
 	var queue []*http.Request

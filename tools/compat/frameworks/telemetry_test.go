@@ -55,7 +55,7 @@ func newTelemetry(t *testing.T, srv *paymentsvctest.Server) *telemetry {
 	return o
 }
 
-// text returns the metrics as Prometheus reads them, the spans with all attributes, and the log.
+// text returns the metrics in the format of Prometheus, the spans with all attributes, and the log.
 func (o *telemetry) text(t *testing.T) (metrics, spans, log string) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
@@ -72,7 +72,7 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 	const echo = `{"error_code":"` + number + `","error_message":"` + destination + " " + cvc + `"}`
 	for _, test := range []struct {
 		fault                  paymentsvctest.Fault
-		outcome, class, second string // second is the outcome of the second attempt
+		outcome, class, second string // second is the outcome of a second attempt
 	}{
 		{paymentsvctest.Refuse(), "not sent", "none", "success"},
 		{paymentsvctest.Drop(paymentsvctest.AfterCommit), "unknown", "none", ""},
@@ -123,8 +123,8 @@ func TestTelemetryShowsOutcomesAndNothingSecret(t *testing.T) {
 	}
 }
 
-// If a response repeats the request, net/http quotes it in an error, and otelhttp writes the error to the span.
-func TestSpansDoNotQuoteAnswers(t *testing.T) {
+// TestSpansDoNotQuoteResponses covers responses that repeat the request, because the errors of net/http quote them.
+func TestSpansDoNotQuoteResponses(t *testing.T) {
 	srv, _ := newService(t)
 	o := newTelemetry(t, srv)
 	answers := 0
@@ -148,7 +148,7 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	cfg.BaseURL = echo.URL
 	client, err := traced.NewClient(cfg, paymentsvc.NewTransport(), o.traces)
 	require.NoError(t, err)
-	for _, want := range []string{`malformed HTTP response "…"`, "malformed header in the answer"} {
+	for _, want := range []string{`malformed HTTP response "…"`, "malformed header in the response"} {
 		_, err = client.InitPayout(t.Context(), paymentsvc.PayoutRequest{
 			Amount: paymentsvc.MustParseAmount("10.50"), Destination: "4111111111111111", UserData: "payout-1",
 		})
@@ -159,7 +159,7 @@ func TestSpansDoNotQuoteAnswers(t *testing.T) {
 	assert.NotContains(t, spans, "4111")
 }
 
-// The page's client sends no traceparent, also with a global propagator. otelhttp would send it.
+// TestTheServiceSeesNoTraceparent sets a global propagator, with which otelhttp alone sends a traceparent.
 func TestTheServiceSeesNoTraceparent(t *testing.T) {
 	before := otel.GetTextMapPropagator()
 	otel.SetTextMapPropagator(propagation.TraceContext{})

@@ -24,7 +24,7 @@ const (
 	database = "TEST_DATABASE_URL"
 )
 
-// page is a page of a module. It begins with a go get line, and its first Go block is a program or, with harness, the
+// page is a page of a module. It has a go get line, and its first Go block is a program or, with harness, the
 // statements of a function.
 type page struct {
 	name, prints string
@@ -48,7 +48,7 @@ var pages = []page{
 	},
 }
 
-// TestPagesFirstProgramsRun fetches each module by the first line of its page, and builds and runs the first program.
+// TestPagesFirstProgramsRun fetches each module with the go get line of its page, and runs the first program.
 func TestPagesFirstProgramsRun(t *testing.T) {
 	proxy := released(t)
 	for _, toolchain := range toolchains {
@@ -145,7 +145,7 @@ func newStranger(t *testing.T, toolchain, proxy string) *stranger {
 	var machine struct{ GOROOT, GOMODCACHE, GOPROXY string }
 	require.NoError(t, json.Unmarshal(output[bytes.IndexByte(output, '{'):], &machine))
 	s := &stranger{T: t, goCommand: filepath.Join(machine.GOROOT, "bin", "go"), dir: t.TempDir(), cache: t.TempDir()}
-	// The release and the modules that this machine has downloaded come before its proxy.
+	// The release and the machine's downloaded modules come before the machine's proxy.
 	proxies := fmt.Sprintf("file://%s,file://%s/cache/download,%s", proxy, machine.GOMODCACHE, machine.GOPROXY)
 	s.env = append(os.Environ(), "GOROOT="+machine.GOROOT, "GOTOOLCHAIN=local", "GOPROXY="+proxies,
 		"GOMODCACHE="+s.cache, "GONOPROXY=none", "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOWORK=off",
@@ -179,7 +179,7 @@ func (s *stranger) downloaded() (modules []string) {
 	return modules
 }
 
-// released returns a module proxy, a directory, with the work tree as version 1.0.0.
+// released returns the directory of a module proxy with the work tree as version 1.0.0.
 func released(t *testing.T) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
@@ -193,7 +193,7 @@ func released(t *testing.T) (proxy string) {
 	return proxy
 }
 
-// The modules of the pages' programs beside those of this repository.
+// These are modules of other repositories that the pages' programs use.
 var (
 	sqliteModules = []string{
 		"github.com/dustin/go-humanize", "github.com/mattn/go-isatty", "github.com/ncruces/go-strftime",
@@ -213,7 +213,7 @@ var (
 	}
 )
 
-// rootHarness is the program around the first block of README.md. The functions are the reader's own.
+// rootHarness is the program around the first block of README.md. The reader writes these functions.
 const rootHarness = `package main
 
 import (

@@ -34,7 +34,7 @@ import (
 
 var calls = flag.Int64("calls", 100, "calls through each wrapper")
 
-// retrying is go-retryablehttp as its documentation wires it, with short waits.
+// retrying returns go-retryablehttp with the configuration of its documentation and short waits.
 func retrying(base http.RoundTripper) http.RoundTripper {
 	client := retryablehttp.NewClient()
 	client.HTTPClient.Transport = base
@@ -43,7 +43,7 @@ func retrying(base http.RoundTripper) http.RoundTripper {
 	return client.StandardClient().Transport
 }
 
-// tracing is OpenTelemetry's wrapper. It records each request and sends the id of the trace.
+// tracing returns OpenTelemetry's wrapper, which records each request and sends the id of the trace.
 func tracing(t *testing.T, base http.RoundTripper) http.RoundTripper {
 	t.Helper()
 	provider := trace.NewTracerProvider()
@@ -52,7 +52,7 @@ func tracing(t *testing.T, base http.RoundTripper) http.RoundTripper {
 		otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}))
 }
 
-// server takes whole requests and counts them by body.
+// server accepts complete requests and counts them by body.
 type server struct {
 	*httptest.Server
 	base *http.Transport // a transport to the server
@@ -91,7 +91,7 @@ func newServer(t *testing.T, http2 bool, respond http.HandlerFunc) *server {
 	return s
 }
 
-// breaking breaks the connection or responds with 503, in turn.
+// breaking returns a handler that alternately responds with 503 and breaks the connection.
 func breaking() http.HandlerFunc {
 	var requests atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -132,7 +132,7 @@ func payOut(ctx context.Context, c *paymentsvc.Client) error {
 	return err
 }
 
-// payOutAll makes the calls, eight at a time, and returns their errors.
+// payOutAll makes the number of payouts in -calls, eight at a time, and returns their errors.
 func payOutAll(ctx context.Context, c *paymentsvc.Client) []error {
 	errs := make([]error, *calls)
 	var n atomic.Int64
@@ -159,15 +159,14 @@ func forEachProtocol(t *testing.T, test func(t *testing.T, http2, trust bool)) {
 	}
 }
 
-// requireAtMostOneDelivery makes the calls against a server that breaks. No payout arrives twice, and no call is
-// reported as not sent.
+// requireAtMostOneDelivery makes payouts on a failing server. No payout arrives twice, and each outcome is unknown.
 func requireAtMostOneDelivery(t *testing.T, s *server, transport http.RoundTripper, trust bool) {
 	t.Helper()
 	for _, err := range payOutAll(t.Context(), newClient(t, s.URL, transport, trust)) {
 		require.Error(t, err)
 		require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err), err)
 		require.False(t, paymentsvc.SafeToRetry(err))
-		require.NotErrorIs(t, err, context.Canceled, "the caller has not left")
+		require.NotErrorIs(t, err, context.Canceled, "the caller has not canceled")
 	}
 	s.base.CloseIdleConnections()
 	s.Close() // waits for the requests in flight
@@ -215,7 +214,7 @@ func (d *dumping) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.base.RoundTrip(r)
 }
 
-// dump logs a request as sent. It fails if a part of the request is missing.
+// dump logs a request as sent, and counts complete logs.
 func (d *dumping) dump(r *http.Request) error {
 	text, err := httputil.DumpRequestOut(r, true)
 	if err == nil && bytes.Contains(text, []byte("Signature: ")) && bytes.Contains(text, []byte("partner_id")) {
@@ -224,7 +223,7 @@ func (d *dumping) dump(r *http.Request) error {
 	return err
 }
 
-// recording is go-vcr's recorder, which writes each interaction to a cassette in dir.
+// recording returns go-vcr's recorder, which writes each interaction to a cassette in dir.
 func recording(t *testing.T, dir string, mode recorder.Mode, base http.RoundTripper) *recorder.Recorder {
 	t.Helper()
 	r, err := recorder.New(filepath.Join(dir, "cassette"), recorder.WithMode(mode), recorder.WithRealTransport(base),
@@ -233,7 +232,7 @@ func recording(t *testing.T, dir string, mode recorder.Mode, base http.RoundTrip
 	return r
 }
 
-// withoutCardData removes the secrets from a cassette.
+// withoutCardData removes the body and the signature from a cassette.
 func withoutCardData(i *cassette.Interaction) error {
 	i.Request.Body = ""
 	i.Request.ContentLength = 0
@@ -241,7 +240,7 @@ func withoutCardData(i *cassette.Interaction) error {
 	return nil
 }
 
-// recorders are the RoundTrippers that also write each request to memory.
+// recorders returns RoundTrippers that also write each request to memory.
 func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper {
 	t.Helper()
 	record := func(base http.RoundTripper) http.RoundTripper {
@@ -262,7 +261,7 @@ func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTrippe
 	}
 }
 
-// wrappers are the recorders, OpenTelemetry and go-retryablehttp. A registered protocol of an http.Transport is a
+// wrappers returns the recorders, OpenTelemetry and go-retryablehttp. A registered protocol of an http.Transport is a
 // wrapper too.
 func wrappers(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper {
 	t.Helper()
@@ -280,7 +279,7 @@ func wrappers(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper
 
 func TestWrappersSucceed(t *testing.T) {
 	for name, wrap := range wrappers(t) {
-		if name == "dump and delivery" { // the guard may stop it, because the trace mixes the headers
+		if name == "dump and delivery" { // the guard may stop it, because the headers of both alternate in the trace
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -355,8 +354,8 @@ func TestCassetteReplays(t *testing.T) {
 	require.Len(t, s.taken, 1)
 }
 
-// With TrustTransport, a refused connection proves "not sent".
-func TestOpenTelemetryProvesWhatWasNotSent(t *testing.T) {
+// TestOpenTelemetryProvesNotSent checks that a refused connection is "not sent" with TrustTransport.
+func TestOpenTelemetryProvesNotSent(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, http2, trust bool) {
 		s := newServer(t, http2, breaking())
 		s.Close()

@@ -1,4 +1,4 @@
-// Package browser drives the pages of paymentsvc mock and examples/partner in a real Chromium. It is a separate module,
+// Package browser tests the pages of paymentsvc mock and examples/partner in a real Chromium. It is a separate module,
 // so that the SDK does not require the browser driver.
 package browser
 
@@ -36,7 +36,7 @@ const (
 	card      = "4111111111111111"
 )
 
-// scheme is the default of paymentsvc mock.
+// scheme returns the default scheme of paymentsvc mock.
 func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{
 		Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex,
@@ -97,11 +97,11 @@ func findBrowser(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skipf("there is no browser here, neither of %s: on Debian, apt-get install chromium", strings.Join(names, ", "))
+	t.Skipf("no browser: install one of %s, on Debian with apt-get install chromium", strings.Join(names, ", "))
 	return ""
 }
 
-// startBrowser starts a browser without a window and with a new profile. It reaches only the loopback.
+// startBrowser starts a browser without a window and with a new profile. The browser reaches only the loopback address.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
@@ -197,7 +197,7 @@ func (b *tab) choose(field, value string) {
 	b.do(chromedp.SetValue(chromedp.CSS("form.fault [name="+field+"]"), value))
 }
 
-// requireQuiet checks that the pages logged no message, and sent requests only to the addresses.
+// requireQuiet checks that the pages logged no message, and sent requests only to addresses.
 func (b *tab) requireQuiet(addresses ...string) {
 	b.t.Helper()
 	console, hosts := b.seen()
@@ -215,7 +215,7 @@ func evaluate[T any](b *tab, expression string) T {
 	return v
 }
 
-// widths are the widths of a phone and of a desktop, and those around which the layout of a page changes.
+// widths returns the widths of a phone and a desktop, and the widths before and after each change of a layout.
 func widths() []int64 { return []int64{360, 768, 769, 896, 897, 1280} }
 
 // requireUsable checks that the page at an address can be used at every width, in light and dark.

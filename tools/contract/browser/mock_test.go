@@ -21,7 +21,7 @@ func TestMockPage(t *testing.T) {
 	browser, program := startBrowser(t), build(t, "cmd/paymentsvc")
 	for _, javaScript := range []bool{true, false} {
 		name := map[bool]string{true: "with JavaScript", false: "without JavaScript"}[javaScript]
-		t.Run("a person tests a partner "+name, func(t *testing.T) {
+		t.Run("an operator tests a partner "+name, func(t *testing.T) {
 			testAPartner(t, openTab(browser, t, javaScript), startMock(t, program))
 		})
 		t.Run("a payer pays and declines "+name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestMockPage(t *testing.T) {
 			takeMockPicture(t, openTab(browser, t, true), startMock(t, program), *mockScreenshot)
 		}
 	})
-	t.Run("it shows what was wrong with a form where the form is", func(t *testing.T) {
+	t.Run("an invalid form shows its error without scrolling", func(t *testing.T) {
 		mock := startMock(t, program)
 		b := openTab(browser, t, true)
 		b.do(
@@ -56,14 +56,14 @@ func TestMockPage(t *testing.T) {
 		require.True(t, evaluate[bool](b, `(() => {
 			const r = document.querySelector("[role=alert]").getBoundingClientRect()
 			return r.top >= 0 && r.bottom <= innerHeight
-		})()`), "the message is out of sight")
+		})()`), "the message is not visible")
 	})
 	t.Run("it updates itself and keeps typed text", func(t *testing.T) {
 		testUpdates(t, openTab(browser, t, true), startMock(t, program))
 	})
 }
 
-// testUpdates changes the mock server's data, while an operator types.
+// testUpdates changes the mock server's data while an operator types.
 func testUpdates(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	payment, err := mock.pay(t, "order-1")
@@ -132,7 +132,7 @@ func testAPayer(t *testing.T, b *tab, mock *mockServer) {
 	b.requireQuiet(mock.address)
 }
 
-// testAPartner uses the page for a partner with this SDK.
+// testAPartner uses the page to test a partner that uses this SDK.
 func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	t.Helper()
 	payment, err := mock.pay(t, "order-1")
@@ -151,7 +151,7 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	b.do(chromedp.Click(chromedp.CSS("#order-1 summary")))
 	require.EqualValues(t, 200, b.press("#order-1 button[value=forged]"))
 	n = <-mock.got
-	require.Equal(t, "SUCCESS", string(n.StatusDescription), "the forgery was taken")
+	require.Equal(t, "SUCCESS", string(n.StatusDescription), "the forgery was accepted")
 	require.Contains(t, b.text("#message-3"), "FAILURE order-1 order 1 HTTP 401")
 	require.Contains(t, b.text("#message-3"), "wrong signature: forged on purpose")
 
@@ -164,7 +164,7 @@ func testAPartner(t *testing.T, b *tab, mock *mockServer) {
 	require.Equal(t, paymentsvc.OutcomeUnknown.String(), paymentsvc.OutcomeOf(err).String(), err)
 	require.EqualValues(t, 200, b.press(".refresh a"))
 	require.Contains(t, b.text("#faults"), "init_payment first 1 drop after 1 #5 Remove")
-	require.Contains(t, b.text("#order-2"), "2 payment card order-2", "it was started, and its answer lost")
+	require.Contains(t, b.text("#order-2"), "2 payment card order-2", "it was started, and the response was lost")
 	b.do(chromedp.SetValue(chromedp.CSS("[name=q]"), "order-2"))
 	require.EqualValues(t, 200, b.press(".search button"))
 	require.NotContains(t, b.text("main"), "order-1")
@@ -234,7 +234,7 @@ func testKeyboard(t *testing.T, b *tab, mock *mockServer) {
 	}
 	require.Len(t, reached, number)
 	for i := range number {
-		require.True(t, reached[fmt.Sprint(i)], "stop %d is not reached, or not seen to be", i)
+		require.True(t, reached[fmt.Sprint(i)], "stop %d is not reached, or its focus is not visible", i)
 	}
 	for len(mock.got) > 0 {
 		<-mock.got

@@ -19,9 +19,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-var screenshot = flag.String("screenshot", "", "`file` that TestPartnerPage writes a picture of the operators' page to")
+var screenshot = flag.String("screenshot", "", "`file` for a picture of the operators' page")
 
-// partner is examples/partner in a separate process, with a service that the test breaks.
+// partner is examples/partner in a separate process, with a fake service that loses responses.
 type partner struct {
 	t             *testing.T
 	program       string
@@ -30,12 +30,12 @@ type partner struct {
 	public, admin string
 }
 
-// startPartner sends a file of payouts and then serves. Two responses are lost.
+// startPartner pays a file of payouts and then starts the server. Two responses are lost.
 func startPartner(t *testing.T) *partner {
 	t.Helper()
 	p := &partner{t: t, program: build(t, "examples/partner")}
 	p.service = paymentsvctest.Start(t, paymentsvctest.Config{
-		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // the default rejects a second start
+		PartnerID: partnerID, Scheme: scheme(), Repeated: paymentsvctest.NewOrder, // a second start counts
 		Projects: []paymentsvctest.Project{{
 			ID: projectID, Secret: secret, Balance: paymentsvc.MustParseAmount("25000.00"),
 		}},
@@ -56,7 +56,7 @@ func startPartner(t *testing.T) *partner {
 	return p
 }
 
-// payFile sends ten payouts. The answer to the third is lost, and the fifth never arrives.
+// payFile pays ten payouts. The response to the third is lost, and the service does not carry out the fifth.
 func (p *partner) payFile(file string) {
 	p.t.Helper()
 	var rows strings.Builder
@@ -72,7 +72,7 @@ func (p *partner) payFile(file string) {
 	output, err := cmd.CombinedOutput()
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	require.True(p.t, ok, string(output))
-	require.Equal(p.t, 3, exit.ExitCode(), "it needs review: %s", output)
+	require.Equal(p.t, 3, exit.ExitCode(), "two payouts need review: %s", output)
 }
 
 // age makes all calls so old that their requests can no longer arrive. It increases the number of each claim, because
@@ -99,7 +99,7 @@ func (p *partner) settle(t *testing.T, status paymentsvc.StatusName, keep func(p
 	p.service.DeliverAll(t.Context())
 }
 
-// order makes an order in a browser and returns its user_data.
+// order places an order in a browser and returns its user_data.
 func (p *partner) order(t *testing.T, b *tab, amount string) string {
 	t.Helper()
 	b.do(chromedp.Navigate(p.public+"/"), chromedp.SetValue(chromedp.CSS("#amount"), amount))
@@ -122,7 +122,7 @@ func (p *partner) parked(t *testing.T, b *tab, started int) (page, userData stri
 }
 
 func TestPartnerPage(t *testing.T) {
-	findBrowser(t) // do not build without a browser
+	findBrowser(t) // skip the test before the slow build
 	p := startPartner(t)
 	browser := startBrowser(t)
 	for _, javaScript := range []bool{true, false} {
@@ -133,11 +133,11 @@ func TestPartnerPage(t *testing.T) {
 	}
 	b := openTab(browser, t, true)
 	t.Run("it can be used at every width, in light and dark", func(t *testing.T) { testPartnerLayout(t, p, b) })
-	t.Run("a person decides about many payouts", func(t *testing.T) { testBulk(t, p, b) })
+	t.Run("an operator decides about many payouts", func(t *testing.T) { testBulk(t, p, b) })
 	if *screenshot != "" {
 		takePicture(t, p, b, *screenshot)
 	}
-	t.Run("a person decides about payouts whose answers were lost", func(t *testing.T) { testDecisions(t, p, b) })
+	t.Run("an operator decides about payouts with lost responses", func(t *testing.T) { testDecisions(t, p, b) })
 }
 
 func testAPayment(t *testing.T, p *partner, b *tab) {
@@ -153,7 +153,7 @@ func testAPayment(t *testing.T, p *partner, b *tab) {
 	b.do(chromedp.SetValue(chromedp.CSS("#amount"), "nothing"))
 	require.EqualValues(t, 422, b.press("form button"))
 	require.Contains(t, b.text("[role=alert]"), "an amount above 0")
-	console, _ := b.seen() // the browser notes the 422
+	console, _ := b.seen() // the browser logs the 422
 	require.Len(t, console, 1)
 	b.do(chromedp.Navigate(p.admin+"/"), chromedp.SendKeys(chromedp.CSS("[name=q]"), userData))
 	require.EqualValues(t, 200, b.press("form.search button"))
@@ -174,7 +174,7 @@ func testPartnerLayout(t *testing.T, p *partner, b *tab) {
 		require.Zero(t, evaluate[int](b, `document.querySelectorAll("table:not([role=table])," +
 			"thead:not([role=rowgroup]), tbody:not([role=rowgroup]), tr:not([role=row])," +
 			"th:not([role=columnheader]), td:not([role=cell])").length`),
-			"%s: rows with display block need the roles of a table", page)
+			"%s: with display block, the elements of a table need roles", page)
 	}
 	b.requireQuiet(p.public, p.admin)
 }
@@ -198,11 +198,11 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	require.Equal(t, "It is marked as succeeded.", b.text("[role=status]"))
 	p.service.AssertStarted(t, userData, 1)
 
-	// The payout never arrived. The page sends it again after a confirmation.
+	// The service did not carry out the payout. The page sends it again after a confirmation.
 	page, userData = p.parked(t, b, 0)
 	b.do(chromedp.Navigate(page), chromedp.Click(chromedp.CSS("#choice-again button")))
 	invalid := evaluate[bool](b, `document.querySelector("#sure-again:invalid") != null`)
-	require.True(t, invalid, "the browser requires it")
+	require.True(t, invalid, "the browser requires the confirmation")
 	p.service.AssertStarted(t, userData, 0)
 	b.do(chromedp.Click(chromedp.CSS("#sure-again")))
 	require.EqualValues(t, 200, b.press("#choice-again button"))

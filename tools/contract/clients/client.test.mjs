@@ -1,4 +1,4 @@
-// A partner's test in Node, with nothing but its standard library. It waits for the mock's READY_FILE.
+// A partner's test in Node, with only the standard library. It waits for the mock's READY_FILE.
 import assert from "node:assert/strict";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -26,7 +26,7 @@ async function post(url, value) {
   return { status: resp.status, ...(await resp.json()) };
 }
 
-test("a lost answer is found again, and the notification is genuine", async (t) => {
+test("a lost response is reconciled, and the notification is genuine", async (t) => {
   const mock = await ready();
   const notified = [];
   const shop = createServer(async (req, res) => {

@@ -1,4 +1,4 @@
-"""A partner's test in Python, with nothing but its standard library. It waits for the mock's READY_FILE."""
+"""A partner's test in Python, with only the standard library. It waits for the mock's READY_FILE."""
 
 import hashlib
 import hmac
@@ -62,7 +62,7 @@ class MockTest(unittest.TestCase):
         body, timestamp = json.dumps({**ids, **fields}).encode(), str(int(time.time()))
         return post(f"{self.base}/{endpoint}", body, {"timestamp": timestamp, "signature": sign(timestamp, body)})
 
-    def test_a_lost_answer_is_found_again_and_the_notification_is_genuine(self):
+    def test_a_lost_response_is_reconciled_and_the_notification_is_genuine(self):
         post(self.control + "/faults", {"on": "init_payment", "which": "first", "n": 1, "fault": "drop after"})
         with self.assertRaises(OSError):
             self.call("init_payment/card", amount=10.5, user_data="order-1")

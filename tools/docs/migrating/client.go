@@ -51,10 +51,10 @@ func (c *Client) post(ctx context.Context, endpoint string, in map[string]any) (
 		if err != nil {
 			continue
 		}
-		answer, err := io.ReadAll(resp.Body) // has no limit
+		received, err := io.ReadAll(resp.Body) // has no limit
 		_ = resp.Body.Close()
-		if err == nil && resp.StatusCode < 300 { // an error has the same shape in the document
-			err = json.Unmarshal(answer, &out)
+		if err == nil && resp.StatusCode < 300 { // the document specifies the same shape for errors
+			err = json.Unmarshal(received, &out)
 			return out, err
 		}
 	}

@@ -31,7 +31,7 @@ func TestNewClientPaysOnceAfterALostResponse(t *testing.T) {
 	testClient(t, func(url string) (client, error) { return after.New(url, key) }, 1)
 }
 
-// testClient runs all methods of a client, and compares the number of payments after a lost response.
+// testClient runs all methods of a client, and requires this number of starts after a lost response.
 func testClient(t *testing.T, create func(url string) (client, error), starts int) {
 	t.Helper()
 	srv := paymentsvctest.Start(t, paymentsvctest.Config{

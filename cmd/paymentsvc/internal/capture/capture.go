@@ -23,24 +23,24 @@ import (
 type Message struct {
 	// Method is the HTTP method. The default is POST, the only method of the interface document.
 	Method string
-	// URL is the address, without a host if the capture has only a path, or nil if the capture has no address.
+	// URL is the address, or nil if the capture has no address. Without a Host header, URL may be only a path.
 	URL *url.URL
 	// Header has all headers except Host, without white space around values. Duplicates remain.
 	Header http.Header
 	// Body is the body, as far as the capture recorded it.
 	Body []byte
-	// Announced is the Content-Length of a truncated body. [Write] ignores smaller values.
+	// Announced is the Content-Length of the sender. [Write] uses it if Body is shorter, because Body is truncated.
 	Announced int64
-	// Source is the name of the file, and the entry in a file with several messages.
+	// Source is the name of the file. For JSON and logs, the number of the entry follows.
 	Source string
-	// Notes lists assumptions and possible losses of signed bytes, in one sentence each.
+	// Notes lists assumptions and possible changes of signed bytes, one sentence each.
 	Notes []string
 
 	text *text
-	at   map[string]int // position of a header in text
+	at   map[string]int // offset in text of each header
 }
 
-// Line returns the line of a header in its file, or 1 for an unknown header.
+// Line returns the line of a header in its file, or 1 for a missing header.
 func (m *Message) Line(header string) int {
 	at, known := m.at[http.CanonicalHeaderKey(header)]
 	if !known {
@@ -51,16 +51,16 @@ func (m *Message) Line(header string) int {
 
 // Options configures [Read]. The zero value reads a file with one signed message.
 type Options struct {
-	// Entry selects a message of a HAR file or a JSON list, counted from 1. 0 selects the only signed message.
+	// Entry is the number of the message, counted from 1. 0 selects the only message or the only signed message.
 	Entry int
-	// URL selects messages by a part of their address. "" selects all.
+	// URL selects from several messages by a part of the address. "" accepts every address.
 	URL string
 	// Signature is the name of the signature header. "" accepts every header with "sign" or "hmac" in its name.
 	Signature string
-	// Body, if not nil, replaces a missing body, and BodyName is the name of its file.
+	// Body, if not nil, is the body from a separate file with the name BodyName.
 	Body     []byte
 	BodyName string
-	// Open reads a file named with @ in a curl command. If it is nil, such a command is an error.
+	// Open reads a body's file named in a curl command or an .http file. Without Open and Body, such a name is an error.
 	Open func(name string) ([]byte, error)
 }
 
@@ -76,8 +76,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.Name, e.Line, e.Column, e.Problem)
 }
 
-// Read returns the message that o selects, the only message of a file, or the only signed message. Otherwise, and for
-// an unreadable file, it returns an [*Error].
+// Read returns the message that o selects. It returns an [*Error] for an unreadable file, and if o selects several
+// messages or no message.
 func Read(data []byte, name string, o Options) (Message, error) {
 	t, list, err := candidates(data, name, o)
 	if err != nil {
@@ -95,14 +95,14 @@ type text struct {
 	data    string
 	notes   []string
 	above   int  // lines of the file before data
-	listing bool // a list of messages, whose errors need no positions
+	listing bool // true while entry discards errors: fail need not find positions
 }
 
 func (t *text) lineOf(at int) int {
 	return 1 + t.above + strings.Count(t.data[:min(max(at, 0), len(t.data))], "\n")
 }
 
-var errListing = errors.New("capture: not chosen")
+var errListing = errors.New("capture: unreadable message, not selected")
 
 func (t *text) fail(at int, problem string, args ...any) error {
 	if t.listing {
@@ -125,7 +125,7 @@ type entry struct {
 	read   func() (Message, error)
 }
 
-// candidates detects the format of a file and returns the messages to choose from, at least one.
+// candidates detects the format of a file and returns the messages that o selects, at least one.
 func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	t, err := decode(data, name)
 	if err != nil {
@@ -134,7 +134,7 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	first := strings.TrimLeft(t.data, " \t\r\n")
 	line, _, _ := strings.Cut(first, "\n")
 	var list []entry
-	one := func(read func(*text, Options) (Message, error)) []entry {
+	single := func(read func(*text, Options) (Message, error)) []entry {
 		return []entry{{number: 1, signed: true, read: func() (Message, error) { return t.finish(read(t, o)) }}}
 	}
 	switch {
@@ -156,15 +156,15 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	switch {
 	case len(list) > 0:
 	case isHead(line):
-		list = one((*text).http)
+		list = single((*text).http)
 	case verboseHead(t.data) >= 0:
-		list = one((*text).verbose)
+		list = single((*text).verbose)
 	case commandStart(t.data) >= 0:
-		list = one((*text).curl)
+		list = single((*text).curl)
 	default:
 		list = t.program(o)
 		if len(list) == 0 {
-			list = one((*text).http)
+			list = single((*text).http)
 		}
 	}
 	list, err = t.choose(list, o)
@@ -187,7 +187,7 @@ func (t *text) logLines(o Options) (list []entry) {
 			err := decoder.Decode(&value)
 			wrong, ok := errors.AsType[*json.SyntaxError](err)
 			switch {
-			case ok: // continue with the line of the error, because earlier lines are inside this value
+			case ok: // continue with the line of the error, because the value includes the lines before
 				end = max(end, 1+strings.LastIndexByte(t.data[:from+int(wrong.Offset)], '\n'))
 			case err != nil: // the file ends inside this value
 				end = len(t.data)
@@ -215,13 +215,13 @@ func decode(data []byte, name string) (*text, error) {
 	if !little && !big {
 		rest, marked := bytes.CutPrefix(data, []byte("\ufeff"))
 		if marked {
-			t.notes = append(t.notes, "a byte order mark at the start of the file is left out")
+			t.notes = append(t.notes, "the byte order mark at the start of the file is removed")
 		}
 		t.data = string(rest)
 		return t, nil
 	}
 	if len(data)%2 != 0 {
-		return nil, t.fail(0, "this is UTF-16 with half a character at the end")
+		return nil, t.fail(0, "the file is UTF-16, but ends within a character")
 	}
 	units := make([]uint16, 0, len(data)/2)
 	for pair := range slices.Chunk(data, 2) {
@@ -232,15 +232,15 @@ func decode(data []byte, name string) (*text, error) {
 		units = append(units, uint16(high)<<8|uint16(low))
 	}
 	t.data = strings.TrimPrefix(string(utf16.Decode(units)), "\ufeff")
-	t.notes = append(t.notes, "the file is UTF-16, as Windows PowerShell writes it, and was decoded: "+
-		"bytes of the body that are not ASCII may be lost; save the original bytes with curl.exe -o or cmd.exe")
+	t.notes = append(t.notes, "the file is UTF-16, the default of Windows PowerShell, so non-ASCII bytes of the "+
+		"body may be lost; save the original bytes with curl.exe -o or in cmd.exe")
 	return t, nil
 }
 
-// choose applies the selection of o.
+// choose returns the entries that o selects. From several entries, it selects only signed entries.
 func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	if o.Entry < 0 || o.Entry > len(list) {
-		return nil, t.fail(0, "there is no entry %d; the file has %d", o.Entry, len(list))
+		return nil, t.fail(0, "there is no entry %d; the last entry is %d", o.Entry, len(list))
 	}
 	if o.Entry > 0 {
 		return list[o.Entry-1 : o.Entry], nil
@@ -249,7 +249,7 @@ func (t *text) choose(list []entry, o Options) ([]entry, error) {
 		list = slices.DeleteFunc(list, func(e entry) bool { return e.url == nil || !strings.Contains(e.url.String(), o.URL) })
 	}
 	if len(list) == 0 {
-		return nil, t.fail(0, "there is no message with that address")
+		return nil, t.fail(0, "no address contains the text of -url")
 	}
 	if len(list) > 1 {
 		signed := slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return !e.signed })
@@ -261,8 +261,8 @@ func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	return list, nil
 }
 
-// ambiguous lists messages without their queries, because queries may contain secrets. It masks the rest, because a
-// path may contain a card number.
+// ambiguous returns an error that lists messages. It omits their queries, because queries may contain secrets, and
+// masks the rest, because a path may contain a card number.
 func (t *text) ambiguous(list []entry) error {
 	const most = 10
 	var names []string
@@ -279,12 +279,12 @@ func (t *text) ambiguous(list []entry) error {
 	}
 	what := "signed messages"
 	if !list[0].signed {
-		what = "messages, none with a header that looks like a signature"
+		what = "messages without a signature header"
 	}
-	return t.fail(0, "%d %s: choose one with -entry: %s", len(list), what, strings.Join(names, "; "))
+	return t.fail(0, "the file has %d %s; choose an entry with -entry: %s", len(list), what, strings.Join(names, "; "))
 }
 
-// finish completes a message, and adds notes about lost bytes.
+// finish sets defaults, completes the URL, and adds notes about changed bytes.
 func (t *text) finish(m Message, err error) (Message, error) {
 	if err != nil {
 		return Message{}, err
@@ -300,7 +300,7 @@ func (t *text) finish(m Message, err error) (Message, error) {
 	}
 	m.Notes = append(slices.Clone(t.notes), m.Notes...)
 	host := m.Header.Get("Host")
-	m.Header.Del("Host") // as net/http does
+	m.Header.Del("Host") // net/http also removes Host and Transfer-Encoding
 	m.Header.Del("Transfer-Encoding")
 	if m.URL != nil {
 		if m.URL.Host == "" && host != "" {
@@ -312,12 +312,12 @@ func (t *text) finish(m Message, err error) (Message, error) {
 		m.URL.User = nil
 		if strings.Contains(m.URL.RawQuery, " ") {
 			m.URL.RawQuery = strings.ReplaceAll(m.URL.RawQuery, " ", "%20")
-			m.note("the query has a space, which is invalid in a request; it is replaced with %%20")
+			m.note("the query has spaces, which are invalid in a request; they are replaced with %%20")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
 		if n := len(m.Header[name]); n > 1 {
-			m.note("there are %d headers %s", n, name)
+			m.note("the header %s appears %d times", name, n)
 		}
 	}
 	length := m.Header.Get("Content-Length")
@@ -331,7 +331,7 @@ func (t *text) finish(m Message, err error) (Message, error) {
 		m.note("the body has replacement characters (U+FFFD); an earlier step lost bytes")
 	}
 	if coding := m.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		m.note("the body has a Content-Encoding: the signature may cover it compressed or not")
+		m.note("the body has a Content-Encoding; the signature may cover the compressed or the decompressed body")
 	}
 	return m, nil
 }

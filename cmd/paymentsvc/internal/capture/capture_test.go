@@ -6,10 +6,12 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -51,7 +53,7 @@ func TestReadEachForm(t *testing.T) {
 		"HTTP text": {file: message},
 		"CRLF":      {file: strings.ReplaceAll(message, "\n", "\r\n")},
 		"a line end at the end": {file: message + "\n",
-			note: "the line end at the end of the file is taken for the file's own"},
+			note: "the line end at the end of the file is removed"},
 		"no request line": {file: headers + "\n" + body, url: "-", note: "no request line"},
 		"HTTP/2 as browsers show it": {file: ":method: POST\n:authority: shop.example\n:path: /hook?a=1\nSignature:" +
 			" abab\n\n" + body},
@@ -65,11 +67,11 @@ func TestReadEachForm(t *testing.T) {
 		"a line end in the body": {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 51\n\n" + body +
 			"\n", body: body + "\n"},
 		"CRLF that an editor changed": {file: strings.ReplaceAll(crlf, "\r", ""), url: "https://shop.example/hook",
-			body: "{\"a\":\r\n1}", note: "line ends CRLF"},
+			body: "{\"a\":\r\n1}", note: "CRLF line ends"},
 		"LF that an editor changed": {file: strings.Replace(crlf, "9", "8", 1), url: "https://shop.example/hook",
-			body: "{\"a\":\n1}", note: "line ends LF"},
+			body: "{\"a\":\n1}", note: "LF line ends"},
 		"duplicate headers": {file: strings.Replace(message, "Host", "signature: b\nHost", 1),
-			note: "there are 2 headers Signature", withHeader: "b"},
+			note: "the header Signature appears 2 times", withHeader: "b"},
 		"a compressed body": {file: strings.Replace(message, "Host", "content-encoding: gzip\nHost", 1),
 			note: "Content-Encoding"},
 		"curl -v with the body behind it": {file: "* Connected\n> POST /hook?a=1 HTTP/1.1\n> Host: shop.example\n>\n* " +
@@ -81,27 +83,27 @@ func TestReadEachForm(t *testing.T) {
 			`"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"`,
 			`"encoding":"base64","text":"`+base64.StdEncoding.EncodeToString([]byte(body))+`"`, 1)},
 		"a HAR file that lost a byte": {file: strings.Replace(har, "10.50", "10.5", 1),
-			body: strings.Replace(body, "10.50", "10.5", 1), note: "bodySize is 50, and the body here has 49"},
+			body: strings.Replace(body, "10.50", "10.5", 1), note: "bodySize is 50, but the body here has 49"},
 		"API Gateway": {file: `{"httpMethod":"POST","path":"/hook","queryStringParameters":{"a":` +
 			`"1"},"headers":{"Host":"shop.example","signature":"abab"},"body":"{\"event\":\"payment.status_changed\", ` +
-			`\"amount\":10.50}","isBase64Encoded":false}`, note: "the query is put together"},
+			`\"amount\":10.50}","isBase64Encoded":false}`, note: "the query is rebuilt from its parameters"},
 		"API Gateway with a stage": {file: `{"path":"/hook","requestContext":{"path":"/v1/hook"},"headers":` +
-			`{"Host":"shop.example"},"body":null}`, url: "https://shop.example/v1/hook", body: "-", note: "with the stage"},
+			`{"Host":"shop.example"},"body":null}`, url: "https://shop.example/v1/hook", body: "-", note: "includes the stage"},
 		"API Gateway 2": {file: `{"rawPath":"/hook","rawQueryString":"a=1","requestContext":` +
 			`{"domainName":"shop.example","http":{"method":"POST"}},"headers":{"signature":"abab"},"body":"` +
 			base64.StdEncoding.EncodeToString([]byte(body)) + `","isBase64Encoded":true}`},
 		"ALB": {file: `{"httpMethod":"POST","path":"/hook",` +
 			`"multiValueQueryStringParameters":{"a":["1"]},"multiValueHeaders":{"host":["shop.example"],"signature":` +
-			`["abab"]},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}`, note: "the query is put together"},
+			`["abab"]},"body":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}`, note: "the query is rebuilt"},
 		"headers and body": {file: `{"url":"/hook?a=1","headers":[["host","shop.example"],["signature",` +
 			`"abab"]],"body_base64":"` + base64.StdEncoding.EncodeToString([]byte(body)) + `"}`},
 		"header lines and a parsed body": {file: `{"request":{"uri":"/hook?a=1","headers":["Host: shop.example",` +
-			`"Signature: abab"],"body":` + body + `}}`, note: "parsed and encoded again"},
+			`"Signature: abab"],"body":` + body + `}}`, note: "parsed and encoded it"},
 		"a space in the query": {file: strings.Replace(har, "?a=1", "?a= 1", 1),
 			url: "https://shop.example/hook?a=%201", note: "replaced with %20"},
 		"a duplicate header in JSON": {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","signature":` +
 			`"abab","Signature":"b"},"body":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`,
-			note: "there are 2 headers Signature", withHeader: "b"},
+			note: "the header Signature appears 2 times", withHeader: "b"},
 		"a number and a lost character": {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","timestamp":` +
 			`1700000000},"body":"\ud800"}`, body: "\ufffd", note: "U+FFFD"},
 		"a body of another length": {file: `{"url":"/hook?a=1","headers":{"host":"shop.example","content-length":` +
@@ -218,7 +220,7 @@ func TestReadHeadersAndABodyFile(t *testing.T) {
 	for name, tt := range map[string]struct{ headers, file, body, note string }{
 		"headers": {headers, body, body, "no request line"},
 		"with a line end": {"POST / HTTP/1.1\n" + headers, body + "\n", body + "\n",
-			"body.json ends with a line end, which is taken"},
+			"body.json ends with a line end, which counts"},
 		"with a line end not sent": {"POST / HTTP/1.1\nContent-Length: 50\n\n", body + "\r\n", body,
 			"is omitted, because the Content-Length excludes it"},
 		"with a byte order mark":       {headers, "\ufeff{}", "\ufeff{}", "begins with a byte order mark"},
@@ -236,7 +238,7 @@ func TestReadHeadersAndABodyFile(t *testing.T) {
 		})
 	}
 	for headers, want := range map[string]string{
-		"A: b\n\n{}": "headers.txt:3:1: there is a body here, and another one in body.json",
+		"A: b\n\n{}": "headers.txt:3:1: a body here, and a second body in body.json",
 		"A: b\n":     "body.json:1:1: this is UTF-16",
 	} {
 		_, err := Read([]byte(headers), "headers.txt", Options{Body: []byte("\xff\xfe{\x00"), BodyName: "body.json"})
@@ -250,8 +252,8 @@ func TestReadChooses(t *testing.T) {
 		`"X-Sign","value":"c"}]}}]}}`
 	_, err := Read([]byte(two), "a.har", Options{})
 	require.EqualError(t, err,
-		"a.har:1:1: 2 signed messages: choose one with -entry: 2 POST https://shop.example/hook; 3 PUT https:"+
-			"//shop.example/other")
+		"a.har:1:1: the file has 2 signed messages; choose an entry with -entry: 2 POST https://shop.example/hook; "+
+			"3 PUT https://shop.example/other")
 	_, err = Read([]byte(strings.ReplaceAll(two, "shop.example/", "shop.example/4111111111111111/")), "a.har", Options{})
 	require.ErrorContains(t, err, "2 POST https://shop.example/<card number>/hook")
 	for name, tt := range map[string]struct {
@@ -269,9 +271,9 @@ func TestReadChooses(t *testing.T) {
 		})
 	}
 	for want, o := range map[string]Options{
-		"there is no entry 4; the file has 3":        {Entry: 4},
-		"there is no message with that address":      {URL: "nowhere"},
-		"3 messages, none with a header that looks ": {Signature: "none"},
+		"there is no entry 4; the last entry is 3": {Entry: 4},
+		"no address contains the text of -url":     {URL: "nowhere"},
+		"3 messages without a signature header":    {Signature: "none"},
 	} {
 		_, err := Read([]byte(two), "a.har", o)
 		require.ErrorContains(t, err, want)
@@ -287,27 +289,27 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"nothing":                     {"", "1:1: empty"},
 		"blank lines":                 {"\n\r\n", "3:1: empty"},
 		"a response":                  {"HTTP/1.1 200 OK\n\n", "1:1: this is a response"},
-		"a line of one word":          {"POST\n\n", "1:1: not the first line of a request"},
-		"a version of something else": {"POST / HTTPS\n\n", "1:1: not the first line of a request"},
+		"a line of one word":          {"POST\n\n", "1:1: not a request line"},
+		"a version of something else": {"POST / HTTPS\n\n", "1:1: not a request line"},
 		"no address":                  {"POST mailto:a HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
 		"another protocol":            {"POST ftp://a/b HTTP/1.1\n\n", "1:6: the address is neither a path nor a URL"},
 		"headers without an end":      {"POST / HTTP/1.1\nA: b\n", "3:1: the file ends within the headers"},
-		"a header over two lines":     {"\nPOST / HTTP/1.1\nX-A: 1\n 2\n\n", "4:1: a header that goes on"},
-		"two hosts":                   {"POST / HTTP/1.1\nHost: a\nhost: b\n\n", "3:1: a second Host"},
-		"a control character":         {"POST / HTTP/1.1\nHost: a\rb\n\n", "2:1: a header has a character"},
+		"a header over two lines":     {"\nPOST / HTTP/1.1\nX-A: 1\n 2\n\n", "4:1: this line continues a header"},
+		"two hosts":                   {"POST / HTTP/1.1\nHost: a\nhost: b\n\n", "3:1: the header Host is duplicated"},
+		"a control character":         {"POST / HTTP/1.1\nHost: a\rb\n\n", "2:1: the header has an invalid character"},
 		"a length that is no number": {"POST / HTTP/1.1\nContent-Length: x\n\n",
 			"2:1: the Content-Length is not a number"},
 		"a body in chunks": {"POST / HTTP/1.1\nTransfer-Encoding: chunked\n\n2",
-			"4:1: the body is sent in chunks"},
+			"4:1: the body is chunked"},
 		"a body that is too short": {"POST / HTTP/1.1\nContent-Length: 3\n\n{}",
-			"4:1: Content-Length is 3, and the file has 2 bytes of body"},
+			"4:1: Content-Length is 3, but the body in the file has 2 bytes"},
 		"a body that is too long": {"POST / HTTP/1.1\nContent-Length: 3\n\n{\n}\nmore",
-			"5:2: there is more than the 3 bytes"},
-		"half a character of UTF-16": {"\xff\xfe{\x00}", "1:1: this is UTF-16 with half"},
+			"5:2: the body is longer than its Content-Length, 3 bytes"},
+		"half a character of UTF-16": {"\xff\xfe{\x00}", "1:1: the file is UTF-16, but ends within"},
 		"curl -v without the body": {"> POST / HTTP/1.1\n> A: b\n>\n< HTTP/1.1 200 OK\n",
-			"4:1: curl -v does not show the body"},
+			"4:1: curl -v does not print the body"},
 		"curl -v of two requests":     {"> POST / HTTP/1.1\n>\nx\n> POST / HTTP/1.1\n>\n", "4:1: a second request"},
-		"curl without an address":     {"curl -d x", "1:1: this command of curl has no address"},
+		"curl without an address":     {"curl -d x", "1:1: this curl command has no address"},
 		"curl with two":               {"curl https://a https://b", "1:16: a second address"},
 		"curl with one that is none":  {"curl 'https://[x'", "1:6: the address is not a URL"},
 		"curl with an open quote":     {"curl https://a \\\n  -d 'x", "2:6: this quote is not closed"},
@@ -316,9 +318,9 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"curl on lines without signs": {"curl -X POST https://a\n  -d x", "1:23: the command ends here, before"},
 		"curl of cmd.exe that ends": {`C:\>curl -X POST https://a?b=1&c=2 --data-raw x`,
 			"1:31: the command ends here, before"},
-		"curl with a file":              {"curl -d @x https://a", "1:9: the body is in a file: name it with -body"},
+		"curl with a file":              {"curl -d @x https://a", "1:9: the body is in a file: name the file with -body"},
 		"curl with -G":                  {"curl -G -d a=b https://a", "1:6: curl -G"},
-		"curl without the value":        {"curl https://a -d", "1:16: this option of curl lacks its value"},
+		"curl without the value":        {"curl https://a -d", "1:16: this curl option lacks its value"},
 		"curl with headers from a file": {"curl -H @h https://a", "1:9: headers in a file"},
 		"JSON that is cut off":          {"{\"a\":\n", "2:1: the JSON is cut off"},
 		"JSON with a mistake":           {"{\"a\":\n tru}", "2:5: the JSON is invalid here"},
@@ -327,12 +329,12 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"JSON with headers of no kind":  {`{"headers":[1],"path":"/"}`, "1:12: the headers are neither"},
 		"an empty list":                 {"[]", "1:1: there is no request in this JSON"},
 		"base64 that is none": {`{"headers":{},"body":"*","isBase64Encoded":true}`,
-			"1:22: the body is not the base64"},
+			"1:22: the body is not base64"},
 		"a HAR without the body": {entry(""), "2:2: the body is missing here"},
 		"a HAR with the params only": {entry(`,"postData":{"params":[{"name":"a"}]}`),
 			"2:2: the body is recorded as params"},
 		"a HAR with an address of none":  {strings.Replace(entry(""), `"/"`, `"x"`, 1), "2:2: the address is neither"},
-		"a request line of another form": {"PO(ST / HTTP/1.1\n\n", "1:1: not the first line"},
+		"a request line of another form": {"PO(ST / HTTP/1.1\n\n", "1:1: not a request line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read([]byte(tt.file), "a.txt", Options{})
@@ -345,12 +347,12 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 func TestWriteRejectsHeadersThatWouldBeTwo(t *testing.T) {
 	for _, h := range []http.Header{{"A": {"b\r\nc"}}, {"A b": {"c"}}, {"A": {" b"}}} {
 		var b bytes.Buffer
-		require.ErrorContains(t, Write(&b, Message{Header: h}), "no header can have")
+		require.ErrorContains(t, Write(&b, Message{Header: h}), "header has an invalid character")
 		require.Zero(t, b.Len())
 	}
 	for method, query := range map[string]string{"POST / HTTP/1.1\r\nA:": "", "POST": "a b"} {
 		err := Write(io.Discard, Message{Method: method, URL: &url.URL{Path: "/", RawQuery: query}})
-		require.ErrorContains(t, err, "a request line cannot have")
+		require.ErrorContains(t, err, "method or the address has an invalid character")
 	}
 }
 
@@ -422,4 +424,20 @@ func TestDecompressedRejectsDamagedAndLargeBodies(t *testing.T) {
 		require.Equal(t, tt.want, ok, name)
 		require.True(t, !ok || string(got) == body, name)
 	}
+}
+
+func TestSaveKeepsAtMost1000Files(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	m := Message{Header: http.Header{"Timestamp": {"1764310000"}}, Body: []byte("{}")}
+	for n := range int64(999) {
+		require.NoError(t, NewFile(dir, fmt.Sprintf("old%d.http", n), nil))
+	}
+	name, err := Save(dir, 7, m)
+	require.NoError(t, err)
+	require.Equal(t, "0007.http", name)
+	_, err = Save(dir, 8, m)
+	require.EqualError(t, err, dir+" has 1000 files, want fewer than 1000: move some away")
+	require.NoError(t, os.Remove(filepath.Join(dir, "old0.http")))
+	_, err = Save(dir, 9, m)
+	require.NoError(t, err)
 }

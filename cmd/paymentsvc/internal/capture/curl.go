@@ -16,7 +16,7 @@ var (
 	caretEscape   = regexp.MustCompile(`\^(\r?\n|")`)
 )
 
-// commandStart returns the start of a curl command after a prompt, or -1.
+// commandStart returns the offset of the first line with a curl command, after a prompt or not, or -1.
 func commandStart(data string) int {
 	found := curlAtStart.FindStringIndex(data)
 	if found == nil {
@@ -25,12 +25,12 @@ func commandStart(data string) int {
 	return found[0]
 }
 
-// arguments splits the command by the rules of its shell.
+// arguments splits the command by the rules of its shell, and reports whether the shell is PowerShell.
 func (t *text) arguments(start int) (s *shell, powershell bool, err error) {
 	s = &shell{text: t, pos: start}
 	command := t.data[start:]
 	first, _, _ := strings.Cut(command, "\n")
-	s.pos += strings.Index(strings.ToLower(first), "curl") // after the prompt
+	s.pos += strings.Index(strings.ToLower(first), "curl") // skip the prompt
 	prompt := t.data[start:s.pos]
 	switch {
 	case strings.Contains(prompt, "PS "), backtickBreak.MatchString(command):
@@ -53,12 +53,12 @@ type command struct {
 	powershell bool
 	address    *word
 	data       []byte
-	sends      bool // has a body
-	json       bool
-	given      bool // sets or omits the Content-Type
+	hasBody    bool
+	json       bool // has the option --json
+	hasType    bool // has an option -H for Content-Type, possibly to remove it
 }
 
-// curl reads a curl command.
+// curl parses a curl command.
 func (t *text) curl(o Options) (Message, error) {
 	s, powershell, err := t.arguments(commandStart(t.data))
 	if err != nil {
@@ -71,14 +71,14 @@ func (t *text) curl(o Options) (Message, error) {
 			return Message{}, err
 		}
 	}
-	if lost := bodyOption.FindStringIndex(s.rest()); lost != nil && !c.sends && o.Body == nil {
+	if lost := bodyOption.FindStringIndex(s.rest()); lost != nil && !c.hasBody && o.Body == nil {
 		return Message{}, t.fail(s.pos, "the command ends here, before the option with its body: quote the address, "+
-			"and keep the shell's sign at the ends of lines")
+			"and end each line except the last with the shell's escape character")
 	}
 	return c.message(s.words[0].at)
 }
 
-// valued are the options of curl with a value, without the dashes.
+// valued lists the curl options that need a value, without dashes.
 var valued = strings.Fields(`A C D E F H K P Q T U X Y b c d e m o r t u w x y z request header data data-ascii
 	data-binary data-raw data-urlencode json url user user-agent referer cookie cookie-jar output write-out max-time
 	connect-timeout proxy cacert cert key form form-string upload-file config retry retry-delay retry-max-time resolve
@@ -87,7 +87,7 @@ var valued = strings.Fields(`A C D E F H K P Q T U X Y b c d e m o r t u w x y z
 	keepalive-time cert-type key-type pass proto rate variable doh-url dns-servers local-port speed-limit speed-time
 	request-target`)
 
-// next reads one argument, with its value. An argument such as -sXPOST has several options.
+// next parses one argument and its value, and returns the other words. An argument such as -sXPOST has several options.
 func (c *command) next(words []word) (rest []word, err error) {
 	w, rest := words[0], words[1:]
 	name, long := strings.CutPrefix(w.text, "--")
@@ -111,13 +111,13 @@ func (c *command) next(words []word) (rest []word, err error) {
 	case !slices.Contains(valued, name):
 		return rest, c.option(name, w)
 	case len(rest) == 0:
-		return nil, c.fail(w.at, "this option of curl lacks its value")
+		return nil, c.fail(w.at, "this curl option lacks its value")
 	}
 	return rest[1:], c.option(name, rest[0])
 }
 
-// option parses one option. value is the option's value, or the option itself if it has no value. It skips options
-// without an effect on the message.
+// option applies one option to the message, and ignores options without an effect. value is the option's value, or the
+// option itself if it does not need a value.
 func (c *command) option(name string, value word) error {
 	switch name {
 	case "G", "get":
@@ -133,18 +133,18 @@ func (c *command) option(name string, value word) error {
 	case "e", "referer":
 		return c.add(&c.m, "Referer", value.text, value.at)
 	case "b", "cookie":
-		if strings.Contains(value.text, "=") { // otherwise a file name
+		if strings.Contains(value.text, "=") { // otherwise value is a file name
 			return c.add(&c.m, "Cookie", value.text, value.at)
 		}
 	case "url":
 		return c.target(value)
 	case "u", "user", "oauth2-bearer", "aws-sigv4":
-		c.m.note("the Authorization header of curl's options is omitted")
+		c.m.note("the Authorization header from the curl option is omitted")
 	case "d", "data", "data-ascii", "data-binary", "data-raw", "json":
 		return c.body(name, value)
 	case "F", "form", "form-string", "T", "upload-file", "K", "config", "data-urlencode", "url-query", "variable",
 		"request-target":
-		return c.fail(value.at, "an unsupported option of curl: "+
+		return c.fail(value.at, "an unsupported curl option: "+
 			"-F, -T, -K, --data-urlencode, --url-query, --variable or --request-target")
 	}
 	return nil
@@ -152,7 +152,7 @@ func (c *command) option(name string, value word) error {
 
 func (c *command) target(w word) error {
 	if c.address != nil {
-		return c.fail(w.at, "a second address: keep one")
+		return c.fail(w.at, "a second address: keep only one address")
 	}
 	c.address = &w
 	return nil
@@ -160,15 +160,15 @@ func (c *command) target(w word) error {
 
 func (c *command) header(value word) error {
 	if strings.HasPrefix(value.text, "@") {
-		return c.fail(value.at, "headers in a file: put them into the command")
+		return c.fail(value.at, "headers in a file: add the headers to the command")
 	}
 	name, rest, found := strings.Cut(value.text, ":")
 	if !found {
 		name, rest = strings.TrimSuffix(value.text, ";"), ""
 	}
-	c.given = c.given || strings.EqualFold(name, "Content-Type")
+	c.hasType = c.hasType || strings.EqualFold(name, "Content-Type")
 	if found && strings.TrimSpace(rest) == "" {
-		return nil // curl omits this header
+		return nil // curl omits a header without a value
 	}
 	return c.add(&c.m, name, rest, value.at)
 }
@@ -197,33 +197,33 @@ func (c *command) body(option string, value word) error {
 		data = []byte(kept)
 	case c.powershell && strings.Contains(value.text, `\"`):
 		data = []byte(strings.ReplaceAll(value.text, `\"`, `"`))
-		c.m.note("a backslash before a quote is removed, because PowerShell before 7.3 requires it")
+		c.m.note("each backslash before a quote is removed, because only PowerShell before 7.3 requires it")
 	case c.powershell && strings.Contains(value.text, `"`):
-		c.m.note("PowerShell before 7.3 strips the double quotes from this body, but here the body keeps them")
+		c.m.note("PowerShell before 7.3 strips the double quotes from this body, but here they remain")
 	}
 	c.json = c.json || option == "json"
 	const most = 64 << 20 // a command can name one file many times
 	if len(c.data)+len(data) > most {
 		return c.fail(value.at, "the body has more than 64 MiB")
 	}
-	if c.sends && option != "json" {
+	if c.hasBody && option != "json" {
 		c.data = append(c.data, '&')
 	}
-	c.data, c.sends = append(c.data, data...), true
+	c.data, c.hasBody = append(c.data, data...), true
 	return nil
 }
 
-// read returns the contents of a file in the command.
+// read returns the contents of a file named in the command.
 func (c *command) read(file string, at int) ([]byte, error) {
 	switch {
 	case c.o.Body != nil:
 		return c.o.Body, nil
 	case file == "-" || c.o.Open == nil:
-		return nil, c.fail(at, "the body is in a file: name it with -body")
+		return nil, c.fail(at, "the body is in a file: name the file with -body")
 	}
 	data, err := c.o.Open(file)
 	if err != nil {
-		return nil, c.fail(at, "the body's file cannot be read; name it with -body")
+		return nil, c.fail(at, "the body's file is unreadable: name the file with -body")
 	}
 	return data, nil
 }
@@ -231,7 +231,7 @@ func (c *command) read(file string, at int) ([]byte, error) {
 // message returns the request of the command.
 func (c *command) message(at int) (Message, error) {
 	if c.address == nil {
-		return Message{}, c.fail(at, "this command of curl has no address")
+		return Message{}, c.fail(at, "this curl command has no address")
 	}
 	address := c.address.text
 	if !strings.Contains(address, "://") {
@@ -243,18 +243,18 @@ func (c *command) message(at int) (Message, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	c.m.URL = u
-	if c.m.Method == "" && !c.sends {
+	if c.m.Method == "" && !c.hasBody {
 		c.m.Method = http.MethodGet
 	}
 	c.m.Body = c.data
-	if c.o.Body != nil && !c.sends {
+	if c.o.Body != nil && !c.hasBody {
 		return c.m, c.bodyFile(&c.m, c.o)
 	}
 	if host := c.m.Header.Get("Host"); host != "" {
 		u.Host = host
 	}
 	switch {
-	case !c.sends || c.given:
+	case !c.hasBody || c.hasType:
 	case c.json:
 		c.m.Header.Set("Content-Type", "application/json")
 	default:

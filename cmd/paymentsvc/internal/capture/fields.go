@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// fields maps plain names to the members of a logged request. A member of an inner object has a dotted name,
-// except in "request" and its synonyms.
+// fields maps the plainName of each member of a logged request to its value. A member of an inner object has a dotted
+// name, unless the object is transparent.
 type fields map[string]node
 
-const maxInner = 3 // inner objects, as in requestContext.http.method
+const maxInner = 3 // depth of inner objects; requestContext.http.method needs two
 
-// transparent lists the objects that only wrap the request.
+// transparent lists the names of objects that only wrap the request.
 var transparent = map[string]bool{"request": true, "req": true, "httprequest": true, "config": true}
 
-// gather adds the members of an object.
+// gather adds the members of an object, with prefix before their names.
 func (f fields) gather(n node, prefix string, depth int) {
 	for name, value := range n.members() {
 		plain := plainName(name)
@@ -41,7 +41,7 @@ func (f fields) gather(n node, prefix string, depth int) {
 	}
 }
 
-// serverName returns the header of a server's variable, such as HTTP_SIGNATURE or http_signature, or "".
+// serverName returns the header in the name of a server variable, such as HTTP_SIGNATURE or http_signature, or "".
 func serverName(name string) string {
 	lower := strings.ToLower(name)
 	header, isHeader := strings.CutPrefix(lower, "http_")
@@ -58,7 +58,7 @@ func serverName(name string) string {
 	return strings.ReplaceAll(header, "_", "-")
 }
 
-// requestLine adds the method and the address of a text such as POST /hook HTTP/1.1, if it is one.
+// requestLine sets the method and the address if text starts with a request line, such as POST /hook HTTP/1.1.
 func (f fields) requestLine(text string) {
 	first, _, _ := strings.Cut(text, "\n")
 	method, rest, found := strings.Cut(strings.TrimSpace(first), " ")
@@ -69,11 +69,11 @@ func (f fields) requestLine(text string) {
 }
 
 func quoted(text string) node {
-	raw, _ := json.Marshal(text) // a text never fails
+	raw, _ := json.Marshal(text) // encoding a string never fails
 	return node{raw: raw}
 }
 
-// first returns the first value that is not an empty text. Without one, it returns an empty text, if present.
+// first returns the first value other than null and "". If all values are empty, it returns "" if present.
 func (f fields) first(names ...string) (found node) {
 	for _, name := range names {
 		n := f[name]
@@ -87,7 +87,7 @@ func (f fields) first(names ...string) (found node) {
 	return found
 }
 
-// text returns the first text or number.
+// text returns the first string or number, or "".
 func (f fields) text(names ...string) string {
 	for _, name := range names {
 		if text := f[name].text(); text != "" {
@@ -123,7 +123,7 @@ func (f fields) headers() node {
 	return node{}
 }
 
-// raw returns the HTTP text of a request, possibly in base64, or "".
+// raw returns the HTTP text of a request, decoded from base64 if necessary, or "".
 func (f fields) raw() string {
 	for _, name := range []string{"raw", "rawrequest", "request", "request.text"} {
 		text := f[name].text()
@@ -137,9 +137,9 @@ func (f fields) raw() string {
 	return ""
 }
 
-// isMessage reports whether the fields are the fields of a request.
+// isMessage reports whether f describes a request.
 func (f fields) isMessage() bool {
-	_, present := f["headers"] // possibly null
+	_, present := f["headers"] // null counts as present
 	for name := range f {
 		present = present || strings.HasPrefix(name, "header:") && name != "header:content-type"
 	}
@@ -159,7 +159,7 @@ func (t *text) logged(f fields, at int, o Options) (Message, error) {
 	}
 	for name, value := range f {
 		header, found := strings.CutPrefix(name, "header:")
-		text := value.text() // a dash is nginx's sign for a missing header
+		text := value.text() // nginx logs a dash for a missing header
 		if found && text != "-" && text != "" && m.Header.Get(header) == "" {
 			if err := t.add(&m, header, value.text(), value.at); err != nil {
 				return m, err
@@ -176,27 +176,27 @@ func (t *text) logged(f fields, at int, o Options) (Message, error) {
 func (t *text) loggedAddress(m *Message, f fields, at int) error {
 	target := f.target()
 	if target == "" {
-		m.note("there is no path: what the signature covers of the address is unknown")
+		m.note("there is no path, so the address is unknown; the signature may cover a part of the address")
 		return nil
 	}
 	if _, err := url.ParseRequestURI(target); err != nil {
 		target = (&url.URL{Path: target}).EscapedPath()
 	}
 	if stage := f.text("requestcontext.path"); stage != "" && f.text("path") != "" && f.text("path") != stage {
-		m.note("the path is the one of requestContext, with the stage")
+		m.note("the path is requestContext.path, which includes the stage")
 	}
 	if query := f.text("rawquerystring", "querystring", "query"); query != "" && !strings.Contains(target, "?") {
 		target += "?" + strings.TrimPrefix(query, "?")
 	}
 	query := url.Values{}
 	for name, value := range f.first("multivaluequerystringparameters", "querystringparameters").members() {
-		for _, one := range value.elements() {
-			query.Add(name, one.text())
+		for _, element := range value.elements() {
+			query.Add(name, element.text())
 		}
 	}
 	if len(query) > 0 && !strings.Contains(target, "?") {
 		target += "?" + query.Encode()
-		m.note("the query is put together from its parameters: their order and escapes may be others than were signed")
+		m.note("the query is rebuilt from its parameters; their order and escapes may differ from the signed query")
 	}
 	if err := t.address(m, target, at); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (t *text) loggedAddress(m *Message, f fields, at int) error {
 // loggedBody sets the body of a logged request.
 func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
 	switch {
-	case t.listing: // needs no body
+	case t.listing: // the list does not show bodies
 		return nil
 	case o.Body != nil:
 		return t.bodyFile(m, o)
@@ -227,38 +227,38 @@ func (t *text) loggedBody(m *Message, f fields, at int, o Options) error {
 	body := f.first("rawbody", "bodyraw", "body.raw", "body.text", "body.body", "body.string", "postdata.text",
 		"requestbody", "body", "content", "rawcontent", "payload", "data")
 	size, _ := strconv.Atoi(f.text("bodysize"))
-	_, hasBody := f["body"] // null is an empty body
+	_, hasBody := f["body"] // null counts as an empty body
 	switch {
 	case body.text() == "" && (f.first("postdata.params").kind() == '[' || f.text("body.mode") != ""):
-		return t.fail(at, "the body is recorded as params or as a file's name, whose bytes are lost: %s", capturing)
+		return t.fail(at, "the body is recorded as params or as a file name, without its bytes: %s", capturing)
 	case body.kind() == 't' || body.kind() == 'f' || body.text() == "[object Object]":
 		return t.fail(at, missingBody, capturing)
 	case body.kind() == '{' || body.kind() == '[':
 		m.Body = body.raw
-		m.note("the body is JSON here and not text: it was parsed and encoded again, so the signed bytes may be lost")
+		m.note("the body is JSON here, not a string: an earlier step parsed and encoded it, so the signed bytes may be lost")
 	case body.kind() != 0:
 		if err := t.setBody(m, body, encoded); err != nil {
 			return err
 		}
 	}
 	if hasBody && body.kind() == 0 {
-		m.note("the body is null here, which is taken for an empty body")
+		m.note("the body is null here, which counts as an empty body")
 	}
 	if size > 0 && len(m.Body) > 0 && size != len(m.Body) {
-		m.note("the HAR's bodySize is %d, and the body here has %d bytes", size, len(m.Body))
+		m.note("bodySize is %d, but the body here has %d bytes", size, len(m.Body))
 	}
 	empty := body.kind() != 0 || f.first(inBase64...).kind() != 0 || hasBody || f.text("bodysize") == "0"
 	return t.present(m, at, empty && size <= 0)
 }
 
-// capturing is the advice for a lossy format.
+// capturing is the advice for captures without all bytes.
 const capturing = "paymentsvc discover -listen ADDR -save DIR captures whole notifications, " +
 	"and -proxy -to URL whole requests"
 
 const missingBody = "the body is missing here: name its file with -body; %s"
 
-// present rejects an empty body if the message probably had one. An empty body is the message's own if the format
-// records empty bodies, or with a Content-Length of 0.
+// present rejects an empty body, because the capture probably lost it. It accepts an empty body if Content-Length is 0,
+// if the method has no body, or if recorded is true and Content-Length is missing.
 func (t *text) present(m *Message, at int, recorded bool) error {
 	length := m.Header.Get("Content-Length")
 	if len(m.Body) > 0 || length == "0" || isBodiless(m.Method) || recorded && length == "" {

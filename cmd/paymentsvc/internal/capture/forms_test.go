@@ -260,7 +260,7 @@ X-Other: c
 	require.Equal(t, body, string(m.Body))
 	require.Equal(t, "/file", m.URL.Path)
 	_, err = Read([]byte(file), "a.http", Options{Open: open, Signature: "none"})
-	require.ErrorContains(t, err, "choose one with -entry: 1 GET https://shop.example/balance; 2 POST")
+	require.ErrorContains(t, err, "choose an entry with -entry: 1 GET https://shop.example/balance; 2 POST")
 	_, err = Read([]byte("###\nPOST {{host}}/hook\nSignature: {{signature}}\n\n{}"), "a.http", Options{})
 	require.ErrorContains(t, err, "a variable in {{...}}")
 	_, err = Read([]byte("###\nPOST /hook\nSignature: abab\n\n<@ ./body.json\n"), "a.http", Options{})

@@ -14,11 +14,11 @@ import (
 	"unicode"
 )
 
-// http parses HTTP text, with line ends of either kind, with or without a request line.
+// http parses HTTP text with LF or CRLF. The request line may be missing.
 func (t *text) http(o Options) (Message, error) {
 	lines, body := headLines(t.data)
 	if len(lines) == 0 {
-		return Message{}, t.fail(len(t.data), "empty: want HTTP text, a curl command, a HAR file or JSON; %s", capturing)
+		return Message{}, t.fail(len(t.data), "empty file: want HTTP text, a curl command, a HAR file or JSON; %s", capturing)
 	}
 	m, err := t.head(lines)
 	switch {
@@ -27,10 +27,10 @@ func (t *text) http(o Options) (Message, error) {
 	case o.Body != nil && (body < 0 || strings.TrimSpace(t.data[body:]) == ""):
 		err = t.bodyFile(&m, o)
 	case o.Body != nil:
-		err = t.fail(body, "there is a body here, and another one in %s", o.BodyName)
+		err = t.fail(body, "a body here, and a second body in %s: keep only one body", o.BodyName)
 	case body < 0:
 		err = t.fail(len(t.data),
-			"the file ends within the headers: want a blank line between them and the body, or its file with -body")
+			"the file ends within the headers: add a blank line and the body, or name the body's file with -body")
 	default:
 		err = t.cut(&m, body, len(t.data))
 		if err == nil {
@@ -40,13 +40,14 @@ func (t *text) http(o Options) (Message, error) {
 	return m, err
 }
 
-// line is a line without its end, and its position.
+// line is a line without its line end.
 type line struct {
 	text string
-	at   int
+	at   int // offset in the file
 }
 
-// headLines returns the lines before the first blank line, and the start of the body, or -1 without a blank line.
+// headLines returns the lines up to the first blank line after them, and the offset of the body. The offset is -1
+// without this blank line.
 func headLines(data string) (lines []line, body int) {
 	at := 0
 	for l := range strings.Lines(data) {
@@ -65,18 +66,18 @@ func headLines(data string) (lines []line, body int) {
 	return lines, -1
 }
 
-// isHead reports whether HTTP text can start with a line.
+// isHead reports whether first can be the first line of HTTP text.
 func isHead(first string) bool {
 	first = strings.TrimRight(first, "\r")
 	if method, rest, ok := strings.Cut(first, " "); ok && isToken(method) && strings.Contains(rest, " HTTP/") {
 		return true
 	}
 	name, value, ok := strings.Cut(strings.TrimPrefix(first, ":"), ":")
-	drive := len(name) == 1 && strings.HasPrefix(value, `\`) // a prompt of Windows
+	drive := len(name) == 1 && strings.HasPrefix(value, `\`) // a Windows prompt, such as C:\>
 	return ok && isToken(name) && !drive || strings.HasPrefix(first, "HTTP/")
 }
 
-// head parses an optional request line, and headers.
+// head parses the headers, and the request line if present.
 func (t *text) head(lines []line) (Message, error) {
 	m := newMessage()
 	if name, _, found := strings.Cut(strings.TrimPrefix(lines[0].text, ":"), ":"); !found || !isToken(name) {
@@ -85,10 +86,10 @@ func (t *text) head(lines []line) (Message, error) {
 		}
 		lines = lines[1:]
 	}
-	pseudo := map[string]string{} // pseudo-headers of HTTP/2, as browsers show them
+	pseudo := map[string]string{} // HTTP/2 pseudo-headers, such as :path, copied from a browser
 	for _, l := range lines {
 		if l.text[0] == ' ' || l.text[0] == '\t' {
-			return m, t.fail(l.at, "a header that goes on over a second line")
+			return m, t.fail(l.at, "this line continues a header: put each header on one line")
 		}
 		name, value, found := strings.Cut(strings.TrimPrefix(l.text, ":"), ":")
 		if !found || !isToken(name) {
@@ -110,25 +111,25 @@ func (t *text) head(lines []line) (Message, error) {
 		return m, t.address(&m, path, lines[0].at)
 	}
 	if m.URL == nil {
-		m.note("there is no request line: what the signature covers of the address is unknown")
+		m.note("there is no request line, so the address is unknown; the signature may cover a part of the address")
 	}
 	return m, nil
 }
 
 func (t *text) requestLine(m *Message, l line) error {
 	if strings.HasPrefix(l.text, "HTTP/") {
-		return t.fail(l.at, "this is a response; a sample is a request")
+		return t.fail(l.at, "this is a response: want a request")
 	}
 	method, rest, _ := strings.Cut(l.text, " ")
 	target, version, versioned := strings.Cut(rest, " ")
 	if !isToken(method) || target == "" || versioned && !strings.HasPrefix(version, "HTTP/") {
-		return t.fail(l.at, "not the first line of a request, such as POST /init_payment/card HTTP/1.1")
+		return t.fail(l.at, "not a request line, such as POST /init_payment/card HTTP/1.1")
 	}
 	m.Method = method
 	return t.address(m, target, l.at+len(method)+1)
 }
 
-// address reads a path or a URL.
+// address parses a path or a URL, and sets it in m.
 func (t *text) address(m *Message, target string, at int) error {
 	if plain, _ := url.PathUnescape(target); placeholder.MatchString(plain) {
 		return t.fail(at, variables)
@@ -142,7 +143,7 @@ func (t *text) address(m *Message, target string, at int) error {
 	return nil
 }
 
-// add adds a header.
+// add adds a valid header to m.
 func (t *text) add(m *Message, name, value string, at int) error {
 	name, value = http.CanonicalHeaderKey(name), strings.TrimSpace(value)
 	_, twice := m.at[name]
@@ -150,9 +151,9 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	case placeholder.MatchString(value):
 		return t.fail(at, variables)
 	case !isToken(name) || !isValue(value):
-		return t.fail(at, "a header has a character that no header can have")
+		return t.fail(at, "the header has an invalid character")
 	case twice && (name == "Host" || name == "Content-Length"):
-		return t.fail(at, "a second %s header", name)
+		return t.fail(at, "the header %s is duplicated", name)
 	case name == "Content-Length" && !IsDigits(value):
 		return t.fail(at, "the Content-Length is not a number")
 	}
@@ -161,11 +162,11 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	return nil
 }
 
-// cut returns the body in a part of the file. It uses the Content-Length, or removes the final line end that editors
-// add.
+// cut sets the body to the given part of the file. Content-Length determines the end of the body. Without it, cut
+// removes a final line end, because editors add a line end.
 func (t *text) cut(m *Message, from, to int) error {
 	if m.Header.Get("Transfer-Encoding") != "" {
-		return t.fail(from, "the body is sent in chunks: take them apart, and give a Content-Length")
+		return t.fail(from, "the body is chunked: decode the chunks, and replace Transfer-Encoding with Content-Length")
 	}
 	if response := responseLine.FindStringIndex(t.data[from:to]); response != nil {
 		to = from + response[0]
@@ -175,10 +176,10 @@ func (t *text) cut(m *Message, from, to int) error {
 	if length == "" {
 		body := strings.TrimSuffix(strings.TrimSuffix(rest, "\n"), "\r")
 		if strings.TrimSpace(body) == "" {
-			return nil // blank lines of an editor are no body
+			return nil // an editor added the blank lines
 		}
 		if len(body) < len(rest) {
-			m.note("the line end at the end of the file is taken for the file's own; a Content-Length header would tell")
+			m.note("the line end at the end of the file is removed; if the body includes it, add a Content-Length header")
 		}
 		m.Body = []byte(body)
 		return nil
@@ -192,20 +193,20 @@ func (t *text) cut(m *Message, from, to int) error {
 	for name, other := range map[string]string{"LF": short, "CRLF": strings.ReplaceAll(short, "\n", "\r\n")} {
 		if body, ok := fits(other, n); ok && err == nil {
 			m.Body = []byte(body)
-			m.note("the Content-Length fits a body with line ends %s, which a step before changed: they are put back", name)
+			m.note("the Content-Length requires %s line ends; an earlier step changed the line ends, so they are restored", name)
 			return nil
 		}
 	}
 	if err != nil || n > len(rest) {
-		return t.fail(from, "Content-Length is %s, and the file has %d bytes of body", length, len(rest))
+		return t.fail(from, "Content-Length is %s, but the body in the file has %d bytes", length, len(rest))
 	}
-	return t.fail(from+n, "there is more than the %d bytes of body that Content-Length says", n)
+	return t.fail(from+n, "the body is longer than its Content-Length, %d bytes", n)
 }
 
-// responseLine is the start of a response after the request. Some tools write both.
+// responseLine matches the start of a response after the request, because some tools write both.
 var responseLine = regexp.MustCompile(`(?m)^[ \t]*\r?\n(?:HTTP/[0-9.]+ [0-9]{3}|<< [0-9]{3}) `)
 
-// fits returns the first n bytes if only line ends follow.
+// fits returns the first n bytes of rest. It returns false if rest is shorter, or if more than white space follows.
 func fits(rest string, n int) (string, bool) {
 	if n > len(rest) || strings.Trim(rest[n:], " \r\n") != "" {
 		return "", false
@@ -213,7 +214,7 @@ func fits(rest string, n int) (string, bool) {
 	return rest[:n], true
 }
 
-// bodyFile reads the body from a separate file.
+// bodyFile sets the body to the contents of the separate file.
 func (t *text) bodyFile(m *Message, o Options) error {
 	m.Body = o.Body
 	trimmed := bytes.TrimSuffix(bytes.TrimSuffix(o.Body, []byte("\n")), []byte("\r"))
@@ -226,10 +227,10 @@ func (t *text) bodyFile(m *Message, o Options) error {
 		m.Body = trimmed
 		m.note("the line end at the end of %s is omitted, because the Content-Length excludes it", o.BodyName)
 	default:
-		m.note("%s ends with a line end, which is taken for a part of the body", o.BodyName)
+		m.note("%s ends with a line end, which counts as part of the body", o.BodyName)
 	}
 	if bytes.HasPrefix(o.Body, []byte("\ufeff")) {
-		m.note("%s begins with a byte order mark, which is taken for a part of the body", o.BodyName)
+		m.note("%s begins with a byte order mark, which counts as part of the body", o.BodyName)
 	}
 	return nil
 }
@@ -246,8 +247,8 @@ func verboseHead(data string) int {
 	return -1
 }
 
-// verbose parses the output of curl -v. The output has no body, so the body is in the command before it or in the
-// text after it.
+// verbose parses the output of curl -v. The output lacks the body, so verbose reads the body from the command before
+// the output or from the text after the output.
 func (t *text) verbose(o Options) (Message, error) {
 	start := verboseHead(t.data)
 	var lines []line
@@ -266,7 +267,7 @@ func (t *text) verbose(o Options) (Message, error) {
 		return m, err
 	}
 	if verboseHead(t.data[at:]) >= 0 {
-		return m, t.fail(at+verboseHead(t.data[at:]), "a second request: keep one")
+		return m, t.fail(at+verboseHead(t.data[at:]), "a second request: keep only one request")
 	}
 	from, to := between(t.data, at)
 	switch command := commandStart(t.data[:start]); {
@@ -279,8 +280,8 @@ func (t *text) verbose(o Options) (Message, error) {
 			m.Body, m.Notes = sent.Body, append(m.Notes, sent.Notes...)
 		}
 	case from == to && m.Header.Get("Content-Length") != "0":
-		err = t.fail(at, "curl -v does not show the body: paste the command above it, or name the body's file with -body; %s",
-			capturing)
+		err = t.fail(at, "curl -v does not print the body: paste the command above its output, "+
+			"or name the body's file with -body; %s", capturing)
 	default:
 		err = t.cut(&m, from, to)
 	}
@@ -289,15 +290,15 @@ func (t *text) verbose(o Options) (Message, error) {
 
 var lineOfCurl = regexp.MustCompile(`^(\* |<|[{}] \[)`)
 
-// between returns the lines after a position that curl -v did not write.
+// between returns the range of the first text after at, up to the next line of curl -v.
 func between(data string, at int) (from, to int) {
 	from, to = len(data), len(data)
 	for l := range strings.Lines(data[at:]) {
-		theirs := lineOfCurl.MatchString(l)
+		byCurl := lineOfCurl.MatchString(l)
 		switch {
-		case theirs && from < len(data):
+		case byCurl && from < len(data):
 			return from, at
-		case !theirs && from == len(data) && strings.TrimSpace(l) != "":
+		case !byCurl && from == len(data) && strings.TrimSpace(l) != "":
 			from = at
 		}
 		at += len(l)
@@ -323,9 +324,9 @@ func isValue(s string) bool {
 	return strings.TrimSpace(s) == s && !strings.ContainsFunc(s, isControl)
 }
 
-// Decompressed returns the body without the Content-Encoding of its headers. It reports false without exactly one known
-// encoding, for a body in another encoding, and for a result of more than limit bytes. It also rejects bytes after the
-// end of the encoding, because a signature over the result would not cover them.
+// Decompressed decodes the body by its Content-Encoding. It returns false if the header does not name exactly one known
+// encoding, if the body is not in this encoding, or if the result has more than limit bytes. It also rejects bytes
+// after the compressed data, because a signature over the result would not cover them.
 func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
 	encodings := header.Values("Content-Encoding")
 	if len(encodings) != 1 {
@@ -341,7 +342,7 @@ func Decompressed(header http.Header, body []byte, limit int64) ([]byte, bool) {
 		reader, err = zlib.NewReader(source)
 		if err != nil {
 			source.Reset(body)
-			reader, err = flate.NewReader(source), nil // some senders leave out the header of zlib
+			reader, err = flate.NewReader(source), nil // some senders omit the zlib header
 		}
 	default:
 		return nil, false

@@ -42,8 +42,8 @@ func (n node) text() string {
 	return text
 }
 
-// members returns the members of an object, including duplicates, or the elements of a list without names. It copies no
-// value, because a long body can be inside many objects.
+// members returns the members of an object, including duplicates, or the elements of a list, with "" as the name. It
+// does not copy values, because a long body can be inside many objects.
 func (n node) members() iter.Seq2[string, node] {
 	return func(yield func(string, node) bool) {
 		if n.kind() != '{' && n.kind() != '[' {
@@ -70,8 +70,8 @@ func (n node) elements() (list []node) {
 	if n.kind() != '[' {
 		return []node{n}
 	}
-	for _, one := range n.members() {
-		list = append(list, one)
+	for _, element := range n.members() {
+		list = append(list, element)
 	}
 	return list
 }
@@ -121,10 +121,10 @@ func (t *text) entries(values []node, o Options) ([]entry, error) {
 	return list, nil
 }
 
-const maxNested = 32 // values around a request; folders of a collection need two each
+const maxNested = 32 // JSON values around a request; each folder of a Postman collection adds two
 
-// walk adds the messages in a value. It also parses JSON inside a JSON string, because some programs log requests in
-// this way.
+// walk appends the messages in a value to list. It also parses JSON inside a JSON string, because some programs log
+// requests as strings.
 func (t *text) walk(list *[]entry, n node, name string, o Options, depth int) {
 	if depth > maxNested {
 		return
@@ -184,10 +184,10 @@ func LooksSigned(name string) bool {
 	return strings.Contains(name, "sign") || strings.Contains(name, "hmac")
 }
 
-// entry adds a message. An unreadable message is an error only if it is selected.
+// entry appends a message to list. It ignores errors, because only a selected message must be readable.
 func (t *text) entry(list *[]entry, f fields, at int, o Options) {
 	t.listing = true
-	m, _ := t.logged(f, at, o) // the entry's own read returns the error
+	m, _ := t.logged(f, at, o) // e.read returns the error
 	t.listing = false
 	number := len(*list) + 1
 	e := entry{number: number, method: m.Method, url: m.URL, read: func() (Message, error) {
@@ -209,8 +209,8 @@ func isSigned(m Message, o Options) bool {
 	return false
 }
 
-// pairs adds headers from an object of texts or lists, from a list, or from lines in a text. A list contains pairs,
-// lines, objects with a name and a value, or alternating names and values.
+// pairs adds headers from an object, a list or a string of lines. The elements of a list are pairs, lines, objects with
+// a name and a value, or alternating names and values.
 func (t *text) pairs(m *Message, headers node) error {
 	switch headers.kind() {
 	case 0:
@@ -234,7 +234,7 @@ func (t *text) pairs(m *Message, headers node) error {
 		}
 		return nil
 	}
-	waiting := "" // a name in a list that alternates names and values
+	pending := "" // the last name, in a list of alternating names and values
 	for _, item := range headers.members() {
 		member, pair := fields{}, item.elements()
 		for name, value := range item.members() {
@@ -242,8 +242,8 @@ func (t *text) pairs(m *Message, headers node) error {
 		}
 		var err error
 		switch name, value, found := strings.Cut(item.text(), ":"); {
-		case waiting != "":
-			err, waiting = t.values(m, waiting, item), ""
+		case pending != "":
+			err, pending = t.values(m, pending, item), ""
 		case item.kind() == '[' && len(pair) == 2 && pair[0].text() != "":
 			err = t.values(m, pair[0].text(), pair[1])
 		case item.kind() == '{' && member.text("name", "key", "header") != "":
@@ -253,7 +253,7 @@ func (t *text) pairs(m *Message, headers node) error {
 		case found && isToken(name):
 			err = t.add(m, name, value, item.at)
 		case item.kind() == '"' && isToken(item.text()):
-			waiting = item.text()
+			pending = item.text()
 		default:
 			err = t.fail(headers.at, noHeaders)
 		}
@@ -261,7 +261,7 @@ func (t *text) pairs(m *Message, headers node) error {
 			return err
 		}
 	}
-	if waiting != "" {
+	if pending != "" {
 		return t.fail(headers.at, noHeaders)
 	}
 	return nil
@@ -274,15 +274,15 @@ func (t *text) values(m *Message, name string, value node) error {
 	if strings.HasPrefix(name, ":") {
 		return nil // a pseudo-header of HTTP/2, already in the address
 	}
-	for _, one := range value.elements() {
-		text := one.text()
-		switch one.kind() {
+	for _, element := range value.elements() {
+		text := element.text()
+		switch element.kind() {
 		case '{', '[':
 			return t.fail(value.at, noHeaders)
 		case 't', 'f':
-			text = string(one.raw)
+			text = string(element.raw)
 		}
-		if err := t.add(m, name, text, one.at); err != nil {
+		if err := t.add(m, name, text, element.at); err != nil {
 			return err
 		}
 	}
@@ -310,7 +310,6 @@ func plainName(name string) string {
 
 var separators = strings.NewReplacer("_", "", "-", "", " ", "", "$", "", "@", "")
 
-// newMessage returns an empty message.
 func newMessage() Message { return Message{Header: http.Header{}, at: map[string]int{}} }
 
 func isBodiless(method string) bool {

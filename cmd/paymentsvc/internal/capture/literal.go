@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// literal parses values as JavaScript, Python, PHP and Go write them, and returns them as JSON. It skips the names of
-// types and functions before a value.
+// literal converts values in the syntax of JavaScript, Python, PHP or Go to JSON. It skips the names of types and
+// functions before a value.
 type literal struct {
 	data   string
 	pos    int
 	strict bool // rejects variables and other expressions
-	bad    bool // has an expression, or no end
+	bad    bool // true after a rejected expression, or a missing end
 }
 
-// item is an element of a group, or a member with a name.
+// item is an element in brackets, with or without a name.
 type item struct {
-	name, value string // JSON
+	name, value string // as JSON
 	named       bool
 }
 
@@ -53,23 +53,23 @@ func (l *literal) group(depth int) (items []item) {
 			l.pos++
 			return items
 		case l.strict && len(items) > 0 && !strings.ContainsAny(l.data[before:l.pos], ",;"):
-			l.bad = true // Python joins adjacent texts
+			l.bad = true // Python joins adjacent strings, but JavaScript rejects them
 		}
 		start := l.pos
-		one := item{value: l.value(depth + 1)}
+		element := item{value: l.value(depth + 1)}
 		l.next(blank)
 		if sign := pairSign(l.rest()); sign > 0 {
 			l.pos += sign
-			one = item{name: one.value, named: true}
+			element = item{name: element.value, named: true}
 			if c := l.next(blank); strings.IndexByte(closing+",", c) < 0 {
-				one.value = l.value(depth + 1)
+				element.value = l.value(depth + 1)
 			}
 		}
 		if l.pos == start {
-			l.pos++ // a character of no value
+			l.pos++ // a value cannot start with this character
 			continue
 		}
-		items = append(items, one)
+		items = append(items, element)
 	}
 }
 
@@ -83,7 +83,7 @@ func pairSign(rest string) int {
 	return 0
 }
 
-// value parses a value after any names of types.
+// value parses a value, and skips names of types before it.
 func (l *literal) value(depth int) string {
 	prefix := ""
 	for {
@@ -93,7 +93,7 @@ func (l *literal) value(depth int) string {
 			return wordJSON(prefix)
 		case strings.IndexByte("'\"`", c) >= 0:
 			text := l.quoted(c)
-			l.bad = l.bad || l.strict && prefix == "b" && strings.Contains(text, `\u`) // a byte, and not a character
+			l.bad = l.bad || l.strict && prefix == "b" && strings.Contains(text, `\u`) // JSON has characters, not bytes
 			return text
 		case strings.IndexByte(opening, c) >= 0:
 			items := l.group(depth)
@@ -116,13 +116,13 @@ func (l *literal) value(depth int) string {
 	}
 }
 
-// continues reports whether a value follows on the line, after the name of its type.
+// continues reports whether a value follows the name of its type on the same line.
 func (l *literal) continues() bool {
 	c := l.next(" \t")
 	return c != 0 && strings.IndexByte("'\"`"+opening, c) >= 0 || isLetter(c)
 }
 
-// check rejects variables, operators and the prefixes of texts with values inside.
+// check sets bad in strict mode for variables, operators and prefixes of strings with variables, such as f"{a}".
 func (l *literal) check(word string) {
 	follows := l.next(blank)
 	constant := json.Valid([]byte(word)) || slices.Contains([]string{"None", "True", "False", "undefined"}, word)
@@ -137,7 +137,7 @@ func (l *literal) check(word string) {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// wordJSON returns a word without quotes as JSON.
+// wordJSON converts an unquoted word to JSON.
 func wordJSON(word string) string {
 	switch lower := strings.ToLower(word); lower {
 	case "none", "undefined", "nil", "":
@@ -151,7 +151,7 @@ func wordJSON(word string) string {
 	return string(quoted(word).raw)
 }
 
-// quoted parses a text in quotes.
+// quoted converts a quoted string to JSON.
 func (l *literal) quoted(quote byte) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -180,8 +180,8 @@ func (l *literal) quoted(quote byte) string {
 	return `""`
 }
 
-// escape writes the escape of a character as JSON. In strict mode it rejects the escapes that JavaScript and Python
-// read differently.
+// escape converts a backslash and c to JSON. In strict mode, it rejects escapes that differ between JavaScript and
+// Python.
 func (l *literal) escape(b *strings.Builder, c, quote byte) {
 	switch {
 	case l.strict && strings.IndexByte("\"'\\bfnrtuvx\n", c) < 0 && (quote != '`' || strings.IndexByte("`$", c) < 0):
@@ -198,8 +198,8 @@ func (l *literal) escape(b *strings.Builder, c, quote byte) {
 	}
 }
 
-// join returns a group as JSON. Members with numbers for names are a list, as in PHP. A single value in round brackets
-// is that value. In the arguments of a call, the address comes first, and then the body.
+// join returns items as JSON. Names that are numbers make a list, as in PHP. Round brackets around a single value have
+// no effect. The first unnamed argument of a call is the address, and the second is the body.
 func join(items []item, round bool) string {
 	if len(items) == 1 && round && !items[0].named {
 		return items[0].value
@@ -220,7 +220,7 @@ func join(items []item, round bool) string {
 				name = string(quoted(name).raw)
 			}
 			parts = append(parts, name+":"+i.value)
-		case strings.HasPrefix(i.value, "{"): // the options after an address
+		case strings.HasPrefix(i.value, "{"): // the options argument of fetch and axios
 			if inner := strings.TrimSpace(i.value[1 : len(i.value)-1]); inner != "" {
 				parts = append(parts, inner)
 			}
@@ -237,11 +237,11 @@ func join(items []item, round bool) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// calls are the functions of programs that send a request.
+// calls matches the start of a call that sends a request.
 var calls = regexp.MustCompile(`\b(?:fetch|axios(?:\.(post|put|patch))?|requests?\.(post|put|patch|request))\(`)
 
-// call returns the arguments of a call that sends a request, as JSON, and its position, or -1. The value is "" if the
-// arguments have an expression.
+// call returns the arguments of the first call that sends a request as JSON, and the position of the call, or -1. The
+// value is "" if the arguments contain an expression.
 func call(data string) (value string, at int) {
 	found := calls.FindStringSubmatchIndex(data)
 	if found == nil {
@@ -269,7 +269,7 @@ var (
 	variable = regexp.MustCompile(`(?m)^((?:HTTP|CONTENT|REQUEST)_[A-Z0-9_]+)=([^\r\n]*)`)
 )
 
-// printed returns headers as a program printed them, as JSON, and the end of their text.
+// printed converts headers in the output of a program to JSON, and returns the end of their text.
 func printed(data string) (value string, end int) {
 	first := strings.TrimLeft(data, blank)
 	line, _, _ := strings.Cut(first, "\n")
@@ -301,13 +301,13 @@ func printed(data string) (value string, end int) {
 	return join(items, false), end
 }
 
-// program returns the messages of a program's text: a call, or printed headers. The list is empty for other text.
+// program returns the message in a call or in printed headers. The list is empty for other text.
 func (t *text) program(o Options) []entry {
 	value, at := call(t.data)
 	end := len(t.data)
 	if at >= 0 && value == "" {
 		return []entry{{number: 1, signed: true, read: func() (Message, error) {
-			return Message{}, t.fail(at, "this call has a variable or another expression: paste its value")
+			return Message{}, t.fail(at, "this call has a variable or another expression: replace it with its value")
 		}}}
 	}
 	if at < 0 {
@@ -331,14 +331,14 @@ func (t *text) program(o Options) []entry {
 		m := newMessage()
 		err := part.pairs(&m, node{raw: n.raw})
 		if err == nil {
-			m.note("there is no request line: what the signature covers of the address is unknown")
+			m.note("there is no request line, so the address is unknown; the signature may cover a part of the address")
 			err = t.printedBody(&m, end, o)
 		}
 		return t.finish(m, err)
 	}}}
 }
 
-// printedBody sets the body of printed headers: a file, or the text after them.
+// printedBody sets the body of printed headers to the separate file or to the text after the headers.
 func (t *text) printedBody(m *Message, end int, o Options) error {
 	if o.Body != nil {
 		return t.bodyFile(m, o)

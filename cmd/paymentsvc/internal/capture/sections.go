@@ -13,15 +13,15 @@ var (
 	variableName = regexp.MustCompile(`\{\{[\w.-]+\}\}`)
 )
 
-const variables = "a variable in {{...}}: put in its value"
+const variables = "a variable in {{...}}: replace it with its value"
 
-// hasSections reports whether a file has requests of an editor, separated by ###, with comments and variables.
+// hasSections reports whether data is an .http file of an editor, with separators (###), comments or variables.
 func hasSections(data, first string) bool {
 	return separator.MatchString(data) && !strings.Contains(strings.ToLower(data), "\ncontent-length:") ||
 		strings.HasPrefix(first, "//") || strings.HasPrefix(first, "# @") || assignment.MatchString(first)
 }
 
-// sections returns the requests of an editor's file.
+// sections returns the requests of an .http file.
 func (t *text) sections(o Options) []entry {
 	data := expanded(t.data)
 	var list []entry
@@ -34,7 +34,7 @@ func (t *text) sections(o Options) []entry {
 		if strings.TrimSpace(text.data) == "" {
 			continue
 		}
-		m, _ := text.http(Options{Body: []byte{}}) // the entry's own read returns the error
+		m, _ := text.http(Options{Body: []byte{}}) // entry.read returns the error
 		list = append(list, entry{
 			number: len(list) + 1, method: m.Method, url: m.URL, signed: isSigned(m, o),
 			read: func() (Message, error) { return t.finish(text.section(o)) },
@@ -43,8 +43,8 @@ func (t *text) sections(o Options) []entry {
 	return list
 }
 
-// expanded replaces variables by their values. A value may contain earlier variables. expanded stops after 1 MiB of
-// values, because a few lines can double a value many times.
+// expanded replaces variables with their values. A value may contain variables from earlier lines. expanded stops after
+// 1 MiB of values, because a few lines can double a value many times.
 func expanded(data string) string {
 	values, budget := map[string]string{}, 1<<20
 	replace := func(text string) string {
@@ -63,8 +63,8 @@ func expanded(data string) string {
 	return replace(data)
 }
 
-// request returns a section without its comments, variables and scripts. A line end replaces each line before the
-// request.
+// request returns a section without its comments, variables and scripts. To keep the line numbers for errors, a line
+// end replaces each line before the request.
 func request(section string) string {
 	var b strings.Builder
 	began := false
@@ -83,16 +83,16 @@ func request(section string) string {
 	}
 	text := strings.TrimRight(b.String(), blank)
 	if _, body := headLines(text + "\n"); body < 0 {
-		return text + "\n\n" // without a body
+		return text + "\n\n" // a request without a body needs a blank line
 	}
 	return text + "\n"
 }
 
-// section parses one request, with its body in the section or in a file.
+// section parses one request. The section contains the body or names its file.
 func (t *text) section(o Options) (Message, error) {
 	_, body := headLines(t.data)
 	if strings.HasPrefix(t.data[max(body, 0):], "<@") {
-		return Message{}, t.fail(body, "a body from a file with variables: put the body here, with the values")
+		return Message{}, t.fail(body, "a body from a file with variables: paste the body here, with the values")
 	}
 	file, named := strings.CutPrefix(t.data[max(body, 0):], "< ")
 	if !named || body < 0 {

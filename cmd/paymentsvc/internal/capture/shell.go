@@ -9,7 +9,7 @@ import (
 // word is an argument of a command.
 type word struct {
 	text string
-	at   int // its start in the file
+	at   int // offset in the file
 }
 
 // shell is the state of a command line during parsing.
@@ -18,13 +18,13 @@ type shell struct {
 	pos   int
 	words []word
 	cur   strings.Builder
-	in    bool // within a word, possibly an empty one
+	in    bool // true within a word, even if cur is empty
 	start int
 }
 
 func (s *shell) rest() string { return s.data[s.pos:] }
 
-// put adds text to the word and advances.
+// put appends text to the current word and advances by width.
 func (s *shell) put(text string, width int) {
 	if !s.in {
 		s.in, s.start = true, s.pos
@@ -52,7 +52,7 @@ func lineEnd(text string) int {
 	return 0
 }
 
-// split splits a command. A backtick as the escape selects the rules of PowerShell, otherwise those of sh apply.
+// split splits a command by the rules of PowerShell if escape is a backtick, otherwise by the rules of sh.
 func (s *shell) split(escape byte) error {
 	for s.pos < len(s.data) {
 		rest := s.rest()
@@ -76,7 +76,7 @@ func (s *shell) split(escape byte) error {
 				return err
 			}
 		case replaced(rest):
-			return s.fail(s.pos, stands)
+			return s.fail(s.pos, expands)
 		default:
 			s.put(rest[:1], 1)
 		}
@@ -86,11 +86,11 @@ func (s *shell) split(escape byte) error {
 }
 
 const (
-	stands   = "the shell replaces this: paste the command with what it stands for"
+	expands  = "the shell replaces this expression: paste the command with the expression's value"
 	unclosed = "this quote is not closed"
 )
 
-// replaced reports whether a shell would substitute text.
+// replaced reports whether a shell would replace an expression at the start of text.
 func replaced(text string) bool {
 	const names = "_{(@*#?!$-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	return text[0] == '`' || text[0] == '$' && len(text) > 1 && strings.IndexByte(names, text[1]) >= 0
@@ -116,7 +116,7 @@ func (s *shell) quoted(quote, escape byte) error {
 		case escapes && strings.IndexByte("$`\"\\", rest[1]) >= 0:
 			s.put(rest[1:2], 2)
 		case quote == '"' && replaced(rest):
-			return s.fail(s.pos, stands)
+			return s.fail(s.pos, expands)
 		default:
 			s.put(rest[:1], 1)
 		}
@@ -124,7 +124,7 @@ func (s *shell) quoted(quote, escape byte) error {
 	return s.fail(open, unclosed)
 }
 
-// ansi parses text in $'...', as browsers write line ends and signs.
+// ansi parses text in $'...'. Browsers use this form for line ends and special characters.
 func (s *shell) ansi() error {
 	open := s.pos
 	s.put("", 2)
@@ -141,7 +141,7 @@ func (s *shell) ansi() error {
 		default:
 			r, multibyte, tail, err := strconv.UnquoteChar(rest, '\'')
 			if err != nil {
-				return s.fail(s.pos, "an escape that is not known here")
+				return s.fail(s.pos, "unknown escape sequence")
 			}
 			width := len(rest) - len(tail)
 			if multibyte || r < utf8.RuneSelf {
@@ -189,7 +189,7 @@ func (s *shell) cmd() error {
 	return nil
 }
 
-// carets returns the command without its carets, and advances to its end.
+// carets returns the command without its carets, and advances to the end of the command.
 func (s *shell) carets() string {
 	var b strings.Builder
 	open := false

@@ -19,11 +19,12 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// Received returns a request of a server. A proxy that terminates TLS usually sets X-Forwarded-Proto.
+// Received converts a request at a server to a Message. It reads X-Forwarded-Proto, because proxies that terminate TLS
+// usually set it.
 func Received(req *http.Request, body []byte) Message {
 	address := *req.URL
-	if asked, err := url.ParseRequestURI(req.RequestURI); err == nil {
-		address = *asked
+	if original, err := url.ParseRequestURI(req.RequestURI); err == nil {
+		address = *original
 	}
 	address.Scheme, address.Host = "http", req.Host
 	if req.TLS != nil || strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https") {
@@ -32,14 +33,25 @@ func Received(req *http.Request, body []byte) Message {
 	return Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
 }
 
-// Save writes message number n to a new file in a directory, and returns the file's name.
+// maxFiles limits the directory of Save, because each sender can add a file of 1 MiB.
+const maxFiles = 1000
+
+// Save writes message number n to a new file in a directory, and returns the file's name. It returns an error if the
+// directory has 1000 files.
 func Save(dir string, n int64, m Message) (string, error) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case len(entries) >= maxFiles:
+		return "", fmt.Errorf("%s has %d files, want fewer than %d: move some away", dir, len(entries), maxFiles)
+	}
 	var text bytes.Buffer
 	if err := Write(&text, m); err != nil {
 		return "", err
 	}
 	name := fmt.Sprintf("%04d.http", n)
-	for again := 2; ; again++ {
+	for copies := 2; ; copies++ {
 		err := NewFile(dir, name, text.Bytes())
 		if err == nil {
 			return name, nil
@@ -47,11 +59,11 @@ func Save(dir string, n int64, m Message) (string, error) {
 		if !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
-		name = fmt.Sprintf("%04d-%d.http", n, again) // beside a file of an earlier run
+		name = fmt.Sprintf("%04d-%d.http", n, copies) // an earlier run used the name
 	}
 }
 
-// NewFile writes a new file, and its directory. Only their owner can open them.
+// NewFile creates a file, and its directory if necessary, with access only for the owner.
 func NewFile(dir, name string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -65,7 +77,7 @@ func NewFile(dir, name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// ReplaceFile is [NewFile] for a file that may exist. Readers see the old or the whole new file.
+// ReplaceFile writes a file like [NewFile], but replaces an existing file. Readers see the old or the whole new file.
 func ReplaceFile(dir, name string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -74,7 +86,7 @@ func ReplaceFile(dir, name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // after the rename it does not exist
+	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
 	_, err = file.Write(content)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
@@ -83,13 +95,13 @@ func ReplaceFile(dir, name string, content []byte) error {
 }
 
 // Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] returns the same address, header and
-// body. Write returns an error, and writes no bytes, if the message does not fit into one request.
+// body. If the message has a character that is invalid in HTTP text, Write returns an error and does not write.
 func Write(w io.Writer, m Message) error {
 	var b bytes.Buffer
 	if m.URL != nil {
 		target := m.URL.RequestURI()
 		if !isToken(m.Method) || strings.Contains(target, " ") {
-			return errors.New("capture: the method or the address has a character that a request line cannot have")
+			return errors.New("capture: the method or the address has an invalid character")
 		}
 		if m.URL.Host != "" && m.URL.Scheme != "https" { // Read assumes https for a path with a Host
 			target = m.URL.String()
@@ -105,7 +117,7 @@ func Write(w io.Writer, m Message) error {
 		}
 		for _, value := range m.Header[name] {
 			if !isToken(name) || !isValue(value) {
-				return errors.New("capture: a header has a character that no header can have")
+				return errors.New("capture: a header has an invalid character")
 			}
 			fmt.Fprintf(&b, "%s: %s\r\n", name, value)
 		}
@@ -118,8 +130,8 @@ func Write(w io.Writer, m Message) error {
 
 var signedHeaders = []string{"content-type", "timestamp", "signature"}
 
-// Code returns a command or a program that sends the exact bytes of m: "curl", "fetch", "python", "php" or "http". The
-// command for curl names file instead of the body, unless file is "".
+// Code returns a program or text that sends the exact bytes of m. form is "curl", "fetch", "python", "php" or "http".
+// If file is not "", the curl command sends the body from this file.
 func Code(form string, m Message, file string) (string, error) {
 	switch form {
 	case "curl":
@@ -138,7 +150,7 @@ func Code(form string, m Message, file string) (string, error) {
 
 // curlCommand returns a command for a POSIX shell.
 func curlCommand(m Message, file string) (string, error) {
-	// Without these, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
+	// Without these options, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
 	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}
 	if m.Method != http.MethodPost {
 		words = append(words, "--request", m.Method)
@@ -151,7 +163,7 @@ func curlCommand(m Message, file string) (string, error) {
 	case file != "":
 		words = append(words, "--data-binary", "@"+file)
 	case strings.Contains(body, "\x00"):
-		return "", errors.New("the body has a NUL, which no command line can hold: give it as FILE, without -trim")
+		return "", errors.New("the body has a NUL, which is invalid in a command line: give the body as FILE, without -trim")
 	case strings.HasPrefix(body, "@"):
 		words = append(words, "--data-raw", body) // --data-binary would read a file
 	default:
@@ -173,7 +185,7 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// rewritten matches addresses that fetch changes before it sends them, so the signature would not fit.
+// rewritten matches addresses that fetch changes, because the signature may not match the changed address.
 var rewritten = regexp.MustCompile(`(?i)/(?:\.|%2e)|\?.*["'<>]|[^!-~]|^https?://[^/]*(?-i:[A-Z])`)
 
 // fetchCall returns an ECMAScript module.
@@ -190,7 +202,7 @@ func fetchCall(m Message) (string, error) {
 	}
 	var values []any
 	for _, value := range []any{address, m.Method, headers, string(m.Body)} {
-		text, _ := jsonobject.Encode(value) // a text never fails
+		text, _ := jsonobject.Encode(value) // encoding these values never fails
 		values = append(values, text)
 	}
 	return fmt.Sprintf(`const response = await fetch(%s, {
@@ -203,7 +215,8 @@ console.log(response.status, await response.text());
 `, values...), nil
 }
 
-// pythonCode returns a program for Python 3. Package http.client sends the address as it is and follows no redirect.
+// pythonCode returns a program for Python 3. It uses http.client, which sends the address unchanged and does not follow
+// redirects.
 func pythonCode(m Message) string {
 	var headers strings.Builder
 	for _, name := range signedHeaders {
@@ -241,8 +254,8 @@ echo stream_get_meta_data($response)['wrapper_data'][0], "\n", stream_get_conten
 `, byteText(m.URL.String(), "$"), m.Method, &headers, byteText(string(m.Body), "$"))
 }
 
-// byteText returns a text in double quotes, for Python and PHP. It escapes the given characters, and writes other
-// bytes than printable ASCII as \xNN.
+// byteText returns text as a string in double quotes, for Python and PHP. It writes a backslash before quotes,
+// backslashes and the characters in escaped, and \xNN for bytes outside printable ASCII.
 func byteText(text, escaped string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {

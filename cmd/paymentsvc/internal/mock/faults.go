@@ -46,7 +46,8 @@ type faultChoice struct{ Name, Arguments string }
 var (
 	faultChoices  = []faultGroup{requestFaults, notificationFaults}
 	requestFaults = faultGroup{"Requests", []faultChoice{
-		{"drop", "before|after"}, {"hang", "before|after"}, {"hold", "before|after"}, {"bad-gateway", "before|after"},
+		{"drop", "before|after"}, {"hang", "before|after"}, {"hold", "before|after"}, {"late-commit", "QUERIES"},
+		{"bad-gateway", "before|after"},
 		{"too-many-requests", "before|after DURATION"}, {"reject", "STATUS CODE MESSAGE"},
 		{"answer", "before|after STATUS TYPE BODY"}, {"redirect", "before|after ADDRESS"}, {"refuse", ""}, {"reset", ""},
 		{"cut", "BYTES"}, {"cut-chunked", "BYTES"}, {"cut-unframed", "BYTES"}, {"cut-header", "BYTES"},

@@ -451,6 +451,28 @@ func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 	require.NotContains(t, failed, "127.0.0.1")
 }
 
+func TestDeliveryErrorsShowNoPartOfAResponse(t *testing.T) {
+	const card = "4111111111111111"
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(conn, "HTTP/"+card+"\r\n\r\n")
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	r := start(t, func(o *Options) { o.Notify = receiver.URL })
+	r.pay("order-1")
+	for _, body := range []string{`{"order_id":"` + first + `","faults":[]}`, `{"body":"{}"}`} {
+		failed := fmt.Sprint(r.ask(200, "POST", "/notifications", body)["deliveries"])
+		require.Contains(t, failed, "malformed HTTP")
+		require.NotContains(t, failed, card)
+	}
+	messages := fmt.Sprint(r.ask(200, "GET", "/messages?direction=out", ""))
+	require.Contains(t, messages, "malformed HTTP")
+	require.NotContains(t, messages, card)
+}
+
 type writeFails struct{ net.Conn }
 
 func (c writeFails) Write([]byte) (int, error) {
@@ -678,6 +700,23 @@ func TestFiltersSelectOrdersAndMessages(t *testing.T) {
 		resp, _ := r.do("GET", "/_mock/messages?"+query, "")
 		require.Equal(t, 400, resp.StatusCode, query)
 	}
+}
+
+func TestMockServerHasLateRequestsAndRejectsAmountsOfZero(t *testing.T) {
+	r := start(t, nil)
+	id := r.ask(201, "POST", "/faults", `{"on":"","fault":"late-commit 1","where":{"user_data":"late"}}`)["id"]
+	_, err := pay(r.Client, "late", "1")
+	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
+	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "late"})
+	require.Equal(t, "no such order", said(err))
+	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "late"})
+	require.NoError(t, err)
+	require.Empty(t, r.expect(fmt.Sprintf(`{"that":"fault_hits","fault_id":%v,"count":1}`, id)))
+
+	_, err = pay(r.Client, "zero", "0.00")
+	require.Equal(t, "the amount is not more than 0", said(err))
+	require.Contains(t, fmt.Sprint(r.ask(422, "POST", "/orders", `{"amount":"-1"}`)), "the amount is not more than 0")
+	require.Empty(t, r.expect(`{"that":"started","count":1}`))
 }
 
 func TestFaultsAffectMatchingRequests(t *testing.T) {

@@ -47,7 +47,7 @@ func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
 			append([]string{}, d.Faults...), d.HTTPStatus, "",
 		}
 		if d.Err != nil {
-			next.Error = withoutAddress(d.Err).Error()
+			next.Error = reasonOf(d.Err)
 		}
 		deliveries = append(deliveries, next)
 	}

@@ -6,17 +6,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+	"github.com/paymentsvc/paymentsvc/internal/transport"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -125,12 +124,12 @@ type sentKey struct{}
 // RoundTrip sends and records one notification.
 func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	e := t.e
-	body, err := io.ReadAll(r.Body)
+	body, cut := io.ReadAll(r.Body)
 	m := message{
 		Direction: out, Method: r.Method, Target: r.URL.String(), Endpoint: notificationEndpoint, Header: r.Header.Clone(),
-		Body: body, Fields: t.about, Cut: err != nil,
+		Body: body, Fields: t.about, Cut: cut != nil,
 	}
-	if err == nil {
+	if cut == nil {
 		m.Signature, m.Forged = e.judge(r, body)
 		m.Fields.StatusDescription = fieldsOf(body).StatusDescription // a forgery claims another status
 	}
@@ -142,18 +141,22 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	again.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body)) // r.Body repeats its end or its error
 	resp, err := e.mock.client.RoundTrip(again)
 	if err != nil {
-		if e.opt.HTTP2 {
-			err = fmt.Errorf("%w (sent by HTTP/2 only)", withoutAddress(err))
+		failed := &unsent{errorText(err), err}
+		if cut != nil && errors.Is(err, cut) {
+			failed.text = cut.Error()
 		}
-		e.journal.finish(kept, func(m *message) { m.State, m.Err = broken, withoutAddress(err).Error() })
-		return nil, err
+		if e.opt.HTTP2 {
+			failed.text += " (sent by HTTP/2 only)"
+		}
+		e.journal.finish(kept, func(m *message) { m.State, m.Err = broken, failed.text })
+		return nil, failed
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	_ = resp.Body.Close() // the rest is not recorded
 	e.journal.finish(kept, func(m *message) {
 		m.State, m.Status, m.Answer, m.Answered = answered, resp.StatusCode, resp.Header.Clone(), answer
 		if err != nil {
-			m.Err = withoutAddress(err).Error()
+			m.Err = errorText(err)
 		}
 	})
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
@@ -182,22 +185,36 @@ func (e *epoch) post(
 	var err error
 	d.HTTPStatus, err = e.fake.SendBody(ctx, receiver, f.ProjectID, at, body, header)
 	if err != nil {
-		d.Error = withoutAddress(err).Error()
+		d.Error = reasonOf(err)
 	}
 	d.Accepted = paymentsvctest.Delivery{HTTPStatus: d.HTTPStatus}.Accepted()
 	return d
 }
 
-// withoutAddress returns the reason of an error without addresses. The receiver's address may contain a token, and the
-// local address changes with each message.
-func withoutAddress(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
+// unsent is the error of a notification without a response, and its text for output.
+type unsent struct {
+	text string
+	err  error
+}
+
+func (u *unsent) Error() string { return u.text }
+func (u *unsent) Unwrap() error { return u.err }
+
+// reasonOf returns the text of a delivery's error.
+func reasonOf(err error) string {
+	if u, ok := errors.AsType[*unsent](err); ok {
+		return u.text
 	}
+	return err.Error() // the fake's own
+}
+
+// errorText returns the text of an error of net/http without addresses and without a part of the response. The receiver's
+// address may contain a token, the local one changes with each message, and a response can repeat the message.
+func errorText(err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		err = e.Err
 	}
-	return err
+	return transport.ForLogs(err).Error()
 }
 
 // ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" adds

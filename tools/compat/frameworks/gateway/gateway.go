@@ -15,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Function receives the events of a gateway. Its methods fit lambda.Start.
+// Function receives the events of a gateway. Pass its methods to lambda.Start.
 type Function struct {
 	Webhook *paymentsvc.Webhook
 	Apply   func(context.Context, *paymentsvc.Notification) error
@@ -52,7 +52,7 @@ func (f Function) handle(ctx context.Context, r *http.Request, body string, enco
 		return http.StatusMethodNotAllowed
 	}
 	raw := []byte(body)
-	if encoded { // a gateway encodes binary bodies
+	if encoded { // gateways encode binary bodies
 		var err error
 		raw, err = base64.StdEncoding.DecodeString(body)
 		if err != nil {

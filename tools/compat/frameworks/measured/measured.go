@@ -34,7 +34,7 @@ func NewAttempts(registry prometheus.Registerer, log *slog.Logger) (*Attempts, e
 	return a, errors.Join(registry.Register(a.count), registry.Register(a.seconds))
 }
 
-// OnAttempt is for paymentsvc.Config.OnAttempt.
+// OnAttempt counts and logs an attempt. Set paymentsvc.Config.OnAttempt to it.
 func (a *Attempts) OnAttempt(ctx context.Context, made paymentsvc.Attempt) {
 	class := "none"
 	if made.HTTPStatus > 0 {

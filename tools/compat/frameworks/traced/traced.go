@@ -1,4 +1,4 @@
-// Package traced has a client whose calls are spans.
+// Package traced creates clients and hooks that record spans.
 package traced
 
 import (
@@ -36,7 +36,7 @@ func NewClient(cfg paymentsvc.Config, base *http.Transport, traces trace.TracerP
 }
 
 // quiet hides the texts of errors from otelhttp, which writes them to spans. An error of net/http may quote a response
-// that repeats the request. Errors of the client do not.
+// that repeats the request. Errors of the client quote no response.
 type quiet struct{ next *http.Transport }
 
 func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -52,7 +52,7 @@ type quietBody struct{ io.ReadCloser }
 
 func (b quietBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { // readers compare io.EOF itself
+	if err != nil && err != io.EOF { // readers compare err with io.EOF
 		err = quietError{err}
 	}
 	return n, err
@@ -75,6 +75,6 @@ func Call[R any](
 		return response, nil
 	}
 	span.SetAttributes(attribute.String("outcome", paymentsvc.OutcomeOf(err).String()))
-	span.SetStatus(codes.Error, err.Error()) // contains nothing of a body
+	span.SetStatus(codes.Error, err.Error()) // contains no part of a request or response
 	return response, err
 }

@@ -20,7 +20,7 @@ type Client struct {
 // New returns a client for an address and a project secret key.
 func New(address, key string) (*Client, error) {
 	scheme := paymentsvc.Scheme{
-		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // as the old code
+		Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // like the old code
 		Encoding:  paymentsvc.Hex,
 	}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
@@ -55,8 +55,8 @@ func (c *Client) Balance(ctx context.Context) (string, error) {
 	return balance.PayoutBalance.String(), nil
 }
 
-// Pay starts a payment and returns the address for the payer. It does not retry a payment that may have been made:
-// the caller checks paymentsvc.SafeToRetry and paymentsvc.OutcomeOf.
+// Pay starts a payment and returns the address for the payer. It does not retry a payment that may have been made. The
+// caller checks paymentsvc.SafeToRetry and paymentsvc.OutcomeOf.
 func (c *Client) Pay(ctx context.Context, userData string, cents int64) (string, error) {
 	payment, err := c.sdk.InitPayment(ctx, paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount: paymentsvc.AmountFromMinor(cents, 2), UserData: userData,
