@@ -453,7 +453,8 @@ func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 
 func TestDeliveryErrorsShowNoPartOfAResponse(t *testing.T) {
 	const card = "4111111111111111"
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the response is otherwise lost to a failed write
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			_, _ = io.WriteString(conn, "HTTP/"+card+"\r\n\r\n")
@@ -476,7 +477,8 @@ func TestDeliveryErrorsShowNoPartOfAResponse(t *testing.T) {
 type writeFails struct{ net.Conn }
 
 func (c writeFails) Write([]byte) (int, error) {
-	return 0, &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: syscall.EPIPE}
+	e := &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: syscall.EPIPE}
+	return 0, &net.OpError{Op: "readfrom", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: e}
 }
 
 func TestControlRejectsInvalidRequests(t *testing.T) {

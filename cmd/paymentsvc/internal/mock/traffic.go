@@ -211,10 +211,13 @@ func reasonOf(err error) string {
 // errorText returns the text of an error of net/http without addresses and without a part of the response. The receiver's
 // address may contain a token, the local one changes with each message, and a response can repeat the message.
 func errorText(err error) string {
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		err = e.Err
+	for {
+		e, ok := errors.AsType[*net.OpError](err)
+		if !ok {
+			return transport.ForLogs(err).Error()
+		}
+		err = e.Err // another OpError, if net copied the body to the connection
 	}
-	return transport.ForLogs(err).Error()
 }
 
 // ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" adds
