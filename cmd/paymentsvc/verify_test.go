@@ -31,7 +31,7 @@ func TestVerifyNamesTheReason(t *testing.T) {
 				"       signed    'r_id\":\"o-#\",\"status\":#,\"'\n       expected  'r_id\":\"o-#\", \"status\":#,'  first " +
 				"difference at byte 62\n"},
 		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch",
-			" bytes): the key is another one, the message was altered, or the scheme is another, " +
+			" bytes): the key is wrong, the message was altered, or the scheme is different, " +
 				"want hex(timestamp '.' body)\n"},
 		{"after a rotation", good, "-secret-file other.txt -old-secret-file key.txt", 0, "",
 			"o-1, with the old secret, signed"},
