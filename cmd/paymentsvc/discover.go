@@ -71,7 +71,7 @@ func isWord(text string) error {
 	return nil
 }
 
-// discovery is one call of discover.
+// discovery is the state of one command discover.
 type discovery struct {
 	*cli.Call
 	options discover.Options
