@@ -167,7 +167,7 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Type.Kind() == reflect.String {
-		return false, Usagef("%s: %s: want text%s", v.Place(), wrong.Field, sample(wrong.Field))
+		return false, Usagef("%s: %s: want a string%s", v.Place(), wrong.Field, sample(wrong.Field))
 	}
 	if err != nil {
 		return false, Usagef("%s: %s", v.Place(), strings.TrimPrefix(err.Error(), "json: "))
