@@ -111,8 +111,7 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 	return d.report(ctx, results)
 }
 
-// checks reports whether the command line has a scheme to check. It ignores a scheme in the settings, because that
-// scheme is an earlier result.
+// checks reports whether the command line has a scheme to check. A scheme in the settings is only an earlier result.
 func (d *discovery) checks() bool {
 	return d.Value("scheme").Origin == "-scheme" || d.Value("scheme-file").Origin == "-scheme-file"
 }

@@ -46,8 +46,7 @@ type line struct {
 	at   int // offset in the file
 }
 
-// headLines returns the lines before the blank line that ends the headers, and the offset of the body. Without this
-// blank line, the offset is -1.
+// headLines returns the lines before the first blank line after text, and the offset of the body, or -1 without a body.
 func headLines(data string) (lines []line, body int) {
 	at := 0
 	for l := range strings.Lines(data) {
