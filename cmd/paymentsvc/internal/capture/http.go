@@ -46,7 +46,7 @@ type line struct {
 	at   int // offset in the file
 }
 
-// headLines returns the lines before the first blank line after text, and the offset of the body, or -1 without a body.
+// headLines returns the header lines, and the offset of the body after a blank line, or -1 without this blank line.
 func headLines(data string) (lines []line, body int) {
 	at := 0
 	for l := range strings.Lines(data) {
