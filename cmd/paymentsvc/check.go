@@ -144,7 +144,7 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 	}, key, nil
 }
 
-// saveExchange writes a request as NNNN.http and its response beside it as NNNN.http.response.
+// saveExchange writes a request to NNNN.http and its response to NNNN.http.response.
 func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	if !c.Set("save") || x.Response == nil {
 		return nil

@@ -71,7 +71,7 @@ func isWord(text string) error {
 	return nil
 }
 
-// discovery is one call of discover.
+// discovery is the state of one command discover.
 type discovery struct {
 	*cli.Call
 	options discover.Options
@@ -111,8 +111,7 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 	return d.report(ctx, results)
 }
 
-// checks reports whether the command line has a scheme to check. It ignores a scheme in the settings, because that
-// scheme is an earlier result.
+// checks reports whether the command line has a scheme to check. A scheme in the settings is only an earlier result.
 func (d *discovery) checks() bool {
 	return d.Value("scheme").Origin == "-scheme" || d.Value("scheme-file").Origin == "-scheme-file"
 }

@@ -56,7 +56,7 @@ func (d *discovery) next(results []found) error {
 		}
 	}
 	if text == "" {
-		d.Note("no file written, because one text cannot contain both schemes: keep the scheme of requests and notifications")
+		d.Note("no file written, because one text cannot contain both schemes: keep both schemes")
 		if d.Set("out") {
 			return cli.No()
 		}
@@ -67,7 +67,7 @@ func (d *discovery) next(results []found) error {
 	}
 	if _, kind := cutSeen(text); kind != "" {
 		other := map[string]string{requests: "a notification", notifications: "an accepted request"}[kind]
-		d.Note("the scheme is seen in %s only: a search of %s with the same -out confirms or completes it", kind, other)
+		d.Note("the scheme is seen in %s only: to confirm or complete it, search %s with the same -out", kind, other)
 	}
 	key, value := "scheme", text
 	if d.Set("out") {

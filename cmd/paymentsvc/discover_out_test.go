@@ -26,7 +26,7 @@ func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 		require.Equal(t, want, code, out+errs)
 		return errs
 	}
-	require.Contains(t, search(0, "notification.http"), "a search of an accepted request with the same -out")
+	require.Contains(t, search(0, "notification.http"), "search an accepted request with the same -out")
 	require.Equal(t, first+", seen in notifications\n", read(textFile))
 	require.Contains(t, read(goFile), "// scheme was seen in notifications only.\nscheme := ")
 

@@ -308,7 +308,7 @@ func (r *catcher) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // pass forwards a request, and keeps it if the service accepts it. The client receives the response even if saving
 // fails, because the payment may have started.
 func (r *catcher) pass(w http.ResponseWriter, req *http.Request, m capture.Message) {
-	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // the service signs or checks this address
+	m.URL.Scheme, m.URL.Host = r.to.to.Scheme, r.to.to.Host // the service receives this address
 	a := r.to.forward(w, req, m.Body)
 	switch {
 	case a.Error != "":

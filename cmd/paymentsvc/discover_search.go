@@ -207,7 +207,7 @@ func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.
 	}
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	c.Bytes = len(text)
-	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m)) // only values differ, so it cannot fail
+	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m)) // only values differ, so Canonical cannot fail
 	c.Lines = visible(key.Mask(string(shown)))
 	c.Fits = err == nil && signature == signed
 	return c
@@ -261,8 +261,8 @@ func drawn() string {
 	return compositions()[int(dice[0])%len(compositions())]
 }
 
-// demo signs samples with a hidden composition, and finds it. The compositions are invented, because the interface
-// document specifies neither the canonical string nor the encoding.
+// demo signs samples with a hidden composition, and finds this composition. The compositions are invented, because the
+// interface document specifies neither the canonical string nor the encoding.
 func (d *discovery) demo(ctx context.Context, hidden string) error {
 	d.options.Secret = paymentsvc.Secret("demo-" + rand.Text())
 	d.Note("this demo has an invented secret, samples and scheme: the interface document does not specify a scheme")

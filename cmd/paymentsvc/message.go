@@ -95,7 +95,7 @@ func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 		c.Note("placeholders replace card data and destinations, so a hash of the body differs from the signed hash")
 		shown.Body = body
 	case !json.Valid(m.Body) && m.Header.Get("Content-Encoding") != "":
-		c.Note("a placeholder replaces the compressed body, because its bytes contain card data and destinations")
+		c.Note("a placeholder replaces the compressed body, because its bytes may contain card data and destinations")
 		shown.Body = []byte("<compressed body>")
 	}
 	return &shown

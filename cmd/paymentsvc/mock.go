@@ -243,7 +243,7 @@ func mockProjects(c *cli.Call, opt *mock.Options) error {
 		return err
 	}
 	if opt.Projects[0].Secret == mockSecret {
-		c.Note("no -secret-file: the mock's own secret does not protect it, because docs/mock.md publishes the secret")
+		c.Note("no -secret-file: the mock uses its own secret, which is public in docs/mock.md")
 	}
 	for i := range opt.Projects {
 		p := &opt.Projects[i]
@@ -343,7 +343,7 @@ func printReady(c *cli.Call, opt mock.Options, base string) error {
 	return nil
 }
 
-// waitForMock polls the health of a mock server until it responds.
+// waitForMock polls the health of a mock server until the server is ready.
 func waitForMock(ctx context.Context, c *cli.Call) error {
 	base := c.Address("wait")
 	health := base.JoinPath("_mock", "health").String()

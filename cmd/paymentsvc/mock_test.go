@@ -140,7 +140,7 @@ func TestMockCommandExitCodes(t *testing.T) {
 			[]string{"-addr", "127.0.0.1:0", "-ready-file", "none/ready.json"}},
 		{2, "one.json:1:21: mock.projects: project 3003: secret_file: not set", []string{"-config", "one.json"}},
 		{2, "three.json:1:21: mock.projects: id: want a whole number, at least 1", []string{"-config", "three.json"}},
-		{2, `two.json:1:21: mock.projects: balance: want text, such as \"100.00\"`, []string{"-config", "two.json"}},
+		{2, `two.json:1:21: mock.projects: balance: want a string, such as \"100.00\"`, []string{"-config", "two.json"}},
 		{124, "passed", []string{"-wait", other.URL, "-timeout", "200ms"}},
 		{3, "address already in use", []string{"-addr", taken.Addr().String()}},
 		{124, "passed", []string{"-wait", "http://" + taken.Addr().String(), "-timeout", "20ms"}},

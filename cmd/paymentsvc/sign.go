@@ -74,7 +74,7 @@ func runSign(_ context.Context, c *cli.Call) error {
 func messageToSign(c *cli.Call, file string) (*paymentsvc.Message, error) {
 	address := c.Address("url")
 	if address != nil && address.Path == "" {
-		address.Path = "/" // as every client sends it
+		address.Path = "/" // every client sends this path
 	}
 	body, err := c.ReadInput(file, file)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestSignUsageErrors(t *testing.T) {
 		"sign -as curl":                              "paymentsvc sign: -as curl: needs -url",
 		"sign -secret-file -":                        "standard input is already read by -secret-file",
 		"sign -trim -as curl -url http://a nul":      "paymentsvc sign: -as curl: the body has a NUL",
-		"sign -scheme-file nul -scheme hex(body) -q": "paymentsvc sign: -scheme and -scheme-file: want only one of these settings",
+		"sign -scheme-file nul -scheme hex(body) -q": "paymentsvc sign: -scheme and -scheme-file: want only one of these",
 	} {
 		d.stdin = "x"
 		assert.Equal(t, cli.ExitUsage, d.run(strings.Fields(args)...), args)

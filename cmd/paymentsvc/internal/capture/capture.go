@@ -27,7 +27,7 @@ type Message struct {
 	URL *url.URL
 	// Header has all headers except Host, without white space around values. Duplicates remain.
 	Header http.Header
-	// Body is the body, as far as the capture recorded it.
+	// Body is the part of the body in the capture.
 	Body []byte
 	// Announced is the Content-Length of the sender. [Write] uses it if Body is shorter, because Body is truncated.
 	Announced int64

@@ -16,7 +16,7 @@ var (
 	caretEscape   = regexp.MustCompile(`\^(\r?\n|")`)
 )
 
-// commandStart returns the offset of the first line with a curl command, after a prompt or not, or -1.
+// commandStart returns the offset of the first line with a curl command, or -1. The line may start with a prompt.
 func commandStart(data string) int {
 	found := curlAtStart.FindStringIndex(data)
 	if found == nil {
@@ -197,12 +197,12 @@ func (c *command) body(option string, value word) error {
 		data = []byte(kept)
 	case c.powershell && strings.Contains(value.text, `\"`):
 		data = []byte(strings.ReplaceAll(value.text, `\"`, `"`))
-		c.m.note("each backslash before a quote is removed, because only PowerShell before 7.3 requires it")
+		c.m.note("each backslash before a quote is removed, because only PowerShell before 7.3 needs the backslash")
 	case c.powershell && strings.Contains(value.text, `"`):
-		c.m.note("PowerShell before 7.3 strips the double quotes from this body, but here they remain")
+		c.m.note("PowerShell before 7.3 strips the double quotes from this body, but here the quotes remain")
 	}
 	c.json = c.json || option == "json"
-	const most = 64 << 20 // a command can name one file many times
+	const most = 64 << 20 // a command can name the same file many times
 	if len(c.data)+len(data) > most {
 		return c.fail(value.at, "the body has more than 64 MiB")
 	}

@@ -46,8 +46,7 @@ type line struct {
 	at   int // offset in the file
 }
 
-// headLines returns the lines up to the first blank line after them, and the offset of the body. The offset is -1
-// without this blank line.
+// headLines returns the header lines, and the offset of the body after a blank line, or -1 without this blank line.
 func headLines(data string) (lines []line, body int) {
 	at := 0
 	for l := range strings.Lines(data) {
@@ -179,7 +178,7 @@ func (t *text) cut(m *Message, from, to int) error {
 			return nil // an editor added the blank lines
 		}
 		if len(body) < len(rest) {
-			m.note("the line end at the end of the file is removed; if the body includes it, add a Content-Length header")
+			m.note("the line end at the end of the file is removed; to keep the line end, add a Content-Length header")
 		}
 		m.Body = []byte(body)
 		return nil

@@ -19,8 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// Received converts a request at a server to a Message. It reads X-Forwarded-Proto, because proxies that terminate TLS
-// usually set it.
+// Received converts a server's request to a Message. Proxies that terminate TLS usually set X-Forwarded-Proto.
 func Received(req *http.Request, body []byte) Message {
 	address := *req.URL
 	if original, err := url.ParseRequestURI(req.RequestURI); err == nil {
@@ -215,8 +214,7 @@ console.log(response.status, await response.text());
 `, values...), nil
 }
 
-// pythonCode returns a program for Python 3. It uses http.client, which sends the address unchanged and does not follow
-// redirects.
+// pythonCode returns a program for Python 3. Its http.client sends the address unchanged and does not follow redirects.
 func pythonCode(m Message) string {
 	var headers strings.Builder
 	for _, name := range signedHeaders {

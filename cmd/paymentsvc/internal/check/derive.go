@@ -58,8 +58,7 @@ func (d *Findings) open(n int, format string, args ...any) {
 	d.Facts = append(d.Facts, Fact{Name: "open", Text: fmt.Sprintf(format, args...), Observations: n, Open: true})
 }
 
-// errorFormat derives the error format from errors in JSON without a 5xx status, because a gateway may have sent the
-// other errors.
+// errorFormat derives the error format from JSON errors without a 5xx status. A gateway may have sent other errors.
 func (d *Findings) errorFormat() {
 	var usable []*Exchange
 	forms := map[string]int{}
@@ -94,8 +93,7 @@ func (d *Findings) errorFormat() {
 		d.open(foreign, "JSON errors without %s, perhaps from a gateway", f.Code)
 	}
 	if n < 3 || len(kinds) < 2 || n < 2*foreign || len(codes) == 1 {
-		d.open(n, "error format: perhaps %s, but only from %d kinds of errors with %d codes",
-			f.Code, len(kinds), len(codes))
+		d.open(n, "error format: perhaps %s, but only from %d kinds of errors with %d codes", f.Code, len(kinds), len(codes))
 		return
 	}
 	d.Format = f
@@ -203,7 +201,7 @@ func (d *Findings) others() {
 		d.add("extra field", extra[name], nil, "%s", name)
 	}
 	if !slices.ContainsFunc(d.successes, func(x *Exchange) bool { return x.Kind == KnownOrder }) {
-		d.open(0, "the fields of a status response: run again with -order-id of a test payment")
+		d.open(0, "the fields of a status response are unknown: run again with -order-id of a test payment")
 	}
 }
 

@@ -80,7 +80,7 @@ type Exchange struct {
 	order         string              // order_id or user_data
 }
 
-// Session sends probes, one after the other. All fields but OrderID are required. It is not safe for concurrent use.
+// Session sends probes sequentially. All fields except OrderID are required. It is not safe for concurrent use.
 type Session struct {
 	BaseURL          string
 	Partner, Project int64
@@ -228,7 +228,7 @@ func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stop
 	return s.seen, "", nil
 }
 
-// isSuccess reports whether a balance has a currency and the codes of the first success. It does not trust the amount,
+// isSuccess reports whether a balance has a currency and the codes of the first success. The amount is no evidence,
 // because an error may have the fields of a balance too.
 func (s *Session) isSuccess(x *Exchange) bool {
 	return x.Balance.Currency != "" && !slices.ContainsFunc(fieldsOf(x), func(name string) bool {

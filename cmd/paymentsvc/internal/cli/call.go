@@ -35,7 +35,7 @@ type Call struct {
 
 // Value is a setting's value and its origin.
 type Value struct {
-	// Texts has one text, or all texts of a [List]. It is empty for an unset flag.
+	// Texts has the value, or all values of a [List]. It is empty for an unset flag.
 	Texts []string
 	// Raw is the JSON of the settings file, for kind [JSON].
 	Raw json.RawMessage
@@ -167,7 +167,7 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Type.Kind() == reflect.String {
-		return false, Usagef("%s: %s: want text%s", v.Place(), wrong.Field, sample(wrong.Field))
+		return false, Usagef("%s: %s: want a string%s", v.Place(), wrong.Field, sample(wrong.Field))
 	}
 	if err != nil {
 		return false, Usagef("%s: %s", v.Place(), strings.TrimPrefix(err.Error(), "json: "))
@@ -175,8 +175,7 @@ func (c *Call) JSON(name string, into any) (bool, error) {
 	return true, nil
 }
 
-// Beside returns the absolute form of a path in the value of a setting. In a settings file, paths are relative to that
-// file.
+// Beside returns the absolute form of a path in a setting's value. Paths in a settings file are relative to that file.
 func (c *Call) Beside(name, path string) string { return inDir(c.Value(name).dir, path) }
 
 // Fail returns a usage error with the origin of a flag's value: the flag, the variable, or file, line and column.
@@ -188,8 +187,7 @@ func (c *Call) Fail(name, format string, args ...any) error {
 	return Usagef("%s: %w", place, fmt.Errorf(format, args...))
 }
 
-// Tolerance returns the value of -tolerance. It returns an error for an unset flag, because the interface document does
-// not specify a default.
+// Tolerance returns the value of -tolerance. The flag is required, because the document does not specify a default.
 func (c *Call) Tolerance() (time.Duration, error) {
 	switch text := c.Text("tolerance"); text {
 	case "":
@@ -200,8 +198,7 @@ func (c *Call) Tolerance() (time.Duration, error) {
 	return c.Duration("tolerance"), nil
 }
 
-// PrintSettings prints every setting with its value and origin. Flags affect only the shared settings, because they
-// belong to the command settings.
+// PrintSettings prints every setting with its value and origin. Flags of this command affect only shared settings.
 func (c *Call) PrintSettings() error {
 	given := line{flags: map[string][]string{}}
 	for name, v := range c.values {

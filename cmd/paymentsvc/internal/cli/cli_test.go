@@ -169,7 +169,7 @@ func TestSettingsFileErrors(t *testing.T) {
 		`{"try": {"adr": 1}}`:                        `paymentsvc.json:1:10: unknown key "try.adr"; did you mean "addr"?`,
 		`{"config": "x"}`:                            `paymentsvc.json:1:2: unknown key "config"`,
 		"{\"tolerance\": \"5m\",\n\"tolerance\": 1}": `paymentsvc.json:2:1: duplicate key "tolerance"`,
-		`{"tolerance": 5}`:                           `paymentsvc.json:1:15: tolerance: want text, such as "5m"`,
+		`{"tolerance": 5}`:                           `paymentsvc.json:1:15: tolerance: want a string, such as "5m"`,
 		`{"timeout": "5"}`:                           `paymentsvc.json:1:13: timeout: want a duration such as 30s`,
 		`{"try": {"word": "x"}}`:                     `paymentsvc.json:1:18: try.word: want an array of strings`,
 		`{"try": {"all": null}}`:                     `paymentsvc.json:1:17: try.all: want true or false`,

@@ -31,8 +31,8 @@ const (
 	JSON          // any JSON value, only in settings: see [Call.JSON]
 )
 
-// Flag is a setting of a command. On the command line it is -name; in the settings file and in the environment, see
-// [Flag.Key] and [Flag.Variable].
+// Flag is a setting of a command. The command line has -Name, the settings file [Flag.Key], and the environment
+// [Flag.Variable].
 type Flag struct {
 	// Name is lower case, with dashes between words.
 	Name string
@@ -128,7 +128,7 @@ func sharedFlags() []Flag {
 		NewFlag("signature-header", Text, "NAME", "header with the signature").With("signature").Checked(headerName),
 		NewFlag("timeout", Duration, "DURATION", "end after this time with exit code 124"),
 		NewFlag("count", Int, "N", "end after N messages").Checked(AtLeast(0)).OnLine(),
-		NewFlag("json", Bool, "", "print JSON, one object a line").OnLine(),
+		NewFlag("json", Bool, "", "print JSON, one object per line").OnLine(),
 		NewFlag("q", Bool, "", "print no notes and no progress").OnLine(),
 		NewFlag("v", Bool, "", "print more").OnLine(),
 	}

@@ -162,7 +162,7 @@ func Usagef(format string, args ...any) error {
 	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// No returns the error of a command after it has printed a negative result.
+// No returns the error of a command that has printed a negative result.
 func No() error { return &ExitError{Code: ExitNo} }
 
 // Ended returns the error of a context after a signal or -timeout, and nil before. A command without a result must

@@ -183,7 +183,7 @@ func (p Program) help() string {
 Flags of all or most commands:
 
   -config FILE       settings file (default %[2]s, if it exists)
-  -json              print JSON, one object a line
+  -json              print JSON, one object per line
   -q, -v             print no notes and no progress; print more
   -timeout DURATION  end after this time with exit code 124
 

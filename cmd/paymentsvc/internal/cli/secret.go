@@ -61,8 +61,7 @@ func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	return paymentsvc.Secret(key), nil
 }
 
-// openToOthers reports whether other users have a permission for a regular file. On Windows, it returns false, because
-// modes do not show permissions.
+// openToOthers reports whether other users have permissions for a regular file. On Windows, it returns false.
 func openToOthers(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && os.PathSeparator == '/' && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0

@@ -160,7 +160,7 @@ func (s setting) texts(f Flag) (list []string, err error) {
 	var text string
 	var number int64
 	var yes bool
-	want := "text" + sample(f.Name)
+	want := "a string" + sample(f.Name)
 	switch f.Kind {
 	case Int:
 		want, err = "a whole number", json.Unmarshal(s.raw, &number)

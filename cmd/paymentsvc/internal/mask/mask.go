@@ -83,7 +83,7 @@ func valueEnd(text string) int {
 }
 
 // Body replaces each value in the [Fields] of a JSON body, and reports whether it replaced a value. Other bytes remain
-// unchanged, because a signature may cover them. It does not change other bodies.
+// unchanged, because a signature may cover them. Body does not change invalid JSON.
 func Body(body []byte) ([]byte, bool) {
 	if !json.Valid(body) { // valid JSON has limited nesting
 		return body, false
