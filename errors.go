@@ -85,8 +85,14 @@ type Error struct {
 	// the errors of the context, the [Signer] and the http.RoundTripper.
 	Err error
 
-	signedAt, answeredAt time.Time     // local times of the last attempt
-	clockShift           time.Duration // of its timestamp header
+	signed     *signing  // of the last attempt, or nil
+	answeredAt time.Time // local time
+}
+
+// signing is the local time of a signature, and how far its timestamp header is ahead of the local clock.
+type signing struct {
+	at    time.Time
+	shift time.Duration
 }
 
 // Error returns one line with the endpoint, whether money may have moved, and the reason.
@@ -122,12 +128,13 @@ func (e *Error) Error() string {
 func (e *Error) clocks() string {
 	var text string
 	switch {
-	case e.clockShift > 0: // another clock than the local one, see HMACConfig.Now
-		text = "; the signer's clock is " + e.clockShift.String() + " ahead of the local clock"
-	case e.clockShift < 0:
-		text = "; the signer's clock is " + (-e.clockShift).String() + " behind the local clock"
-	case !e.signedAt.IsZero() && !e.answeredAt.IsZero():
-		age := e.answeredAt.Sub(e.signedAt).Round(time.Second)
+	case e.signed == nil:
+	case e.signed.shift > 0: // another clock than the local one, see HMACConfig.Now
+		text = "; the signer's clock is " + e.signed.shift.String() + " ahead of the local clock"
+	case e.signed.shift < 0:
+		text = "; the signer's clock is " + (-e.signed.shift).String() + " behind the local clock"
+	case !e.answeredAt.IsZero():
+		age := e.answeredAt.Sub(e.signed.at).Round(time.Second)
 		text = "; the timestamp was " + age.String() + " old when the answer came"
 	}
 	skew, _ := e.ClockSkew()
