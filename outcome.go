@@ -123,9 +123,8 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out re
 		Header:     result.Header,
 		Body:       result.Body,
 		Err:        err,
-		signedAt:   result.SignedAt,
+		signed:     &signing{result.SignedAt, result.ClockShift},
 		answeredAt: result.At,
-		clockShift: result.ClockShift,
 	}
 	switch {
 	case result.NotSent:
