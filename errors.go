@@ -85,10 +85,6 @@ type Error struct {
 	// the errors of the context, the [Signer] and the http.RoundTripper.
 	Err error
 
-<<<<<<< HEAD
-	signedAt, answeredAt time.Time     // local times of the last attempt
-	clockShift           time.Duration // the last timestamp header minus the local time
-=======
 	signed     *signing  // of the last attempt, or nil
 	answeredAt time.Time // local time
 }
@@ -97,7 +93,6 @@ type Error struct {
 type signing struct {
 	at    time.Time
 	shift time.Duration
->>>>>>> mock2
 }
 
 // Error returns one line with the endpoint, whether money may have moved, and the reason.
@@ -133,15 +128,6 @@ func (e *Error) Error() string {
 func (e *Error) clocks() string {
 	var text string
 	switch {
-<<<<<<< HEAD
-	case e.clockShift > 0: // the signer uses another clock, see HMACConfig.Now
-		text = "; the signer's clock is " + e.clockShift.String() + " ahead of the local clock"
-	case e.clockShift < 0:
-		text = "; the signer's clock is " + (-e.clockShift).String() + " behind the local clock"
-	case !e.signedAt.IsZero() && !e.answeredAt.IsZero():
-		age := e.answeredAt.Sub(e.signedAt).Round(time.Second)
-		text = "; the timestamp was " + age.String() + " old when the response arrived"
-=======
 	case e.signed == nil:
 	case e.signed.shift > 0: // another clock than the local one, see HMACConfig.Now
 		text = "; the signer's clock is " + e.signed.shift.String() + " ahead of the local clock"
@@ -149,8 +135,7 @@ func (e *Error) clocks() string {
 		text = "; the signer's clock is " + (-e.signed.shift).String() + " behind the local clock"
 	case !e.answeredAt.IsZero():
 		age := e.answeredAt.Sub(e.signed.at).Round(time.Second)
-		text = "; the timestamp was " + age.String() + " old when the answer came"
->>>>>>> mock2
+		text = "; the timestamp was " + age.String() + " old when the response arrived"
 	}
 	skew, _ := e.ClockSkew()
 	// A Date has whole seconds, and the response took some time to arrive.
