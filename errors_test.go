@@ -78,8 +78,8 @@ func TestErrorOfARejectedSignatureNamesTheClocks(t *testing.T) {
 }
 
 func TestErrorOfARejectedSignatureNamesTheSignersClock(t *testing.T) {
-	const clean = "unauthorized: without Config.DecodeError this may be a proxy's answer; the timestamp was %s old when the " +
-		"answer came"
+	const clean = "unauthorized: without Config.DecodeError this may be a proxy's answer; " +
+		"the timestamp was %s old when the answer came"
 	for _, test := range []struct {
 		shift, waits time.Duration // of the signer's clock; a remote signer waits before it signs
 		want         string

@@ -61,9 +61,9 @@ type Config struct {
 	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
 	// default, only [Server.SignatureFaults] returns it.
 	ExplainSignatures bool
-	// OnStart, if not nil, is called with each new order, after it is in the books and before the response. It may call the
-	// server: [Server.Settle] and then [Server.Deliver] send a notification before the response. Only [Server.Drain] hangs,
-	// because it waits for this request.
+	// OnStart, if not nil, is called with each new order, after it is in the books and before the response. It may call
+	// the server: [Server.Settle] and then [Server.Deliver] send a notification before the response. Only [Server.Drain]
+	// hangs, because it waits for this request.
 	OnStart func(Order)
 	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the
 	// response. The server does not check requests that a fault ends or responds to before the commitment.
