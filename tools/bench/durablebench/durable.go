@@ -110,7 +110,7 @@ func payInProcesses(ctx context.Context, n int, address, service string) (took t
 	var inputs []io.Writer
 	var outputs []*bufio.Reader
 	for range n {
-		// olint:gosec // binary is this program
+		//nolint:gosec // binary is this program
 		command := exec.CommandContext(ctx, binary, "-work", address, "-service", service)
 		command.Stderr = os.Stderr
 		input, err1 := command.StdinPipe()

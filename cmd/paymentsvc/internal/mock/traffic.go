@@ -208,8 +208,9 @@ func reasonOf(err error) string {
 	return err.Error() // the fake's own
 }
 
-// errorText returns the text of an error of net/http without addresses and without a part of the response. The receiver's
-// address may contain a token, the local one changes with each message, and a response can repeat the message.
+// errorText returns the text of an error of net/http without addresses and without a part of the response. The
+// receiver's address may contain a token, the local one changes with each message, and a response can repeat the
+// message.
 func errorText(err error) string {
 	for {
 		e, ok := errors.AsType[*net.OpError](err)
