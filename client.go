@@ -16,8 +16,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
-// InterfaceVersion is the version of the interface document that this package implements (section 9). Requests do not
-// contain it, because paths have no version.
+// InterfaceVersion is the version of the interface document that this package implements (section 9). Paths and
+// bodies do not contain it. The default User-Agent does.
 const InterfaceVersion = "1.0.0"
 
 // Config configures a [Client].
@@ -35,14 +35,14 @@ type Config struct {
 	// HTTPClient sends the requests. NewClient copies it, and the copy follows no redirects. The default is a client
 	// with [NewTransport] and not http.DefaultTransport, so httpmock.Activate and similar mocks do not affect it.
 	//
-	// For a Transport other than *http.Transport, the client cannot prove that a request was not sent. Failures are
-	// then [OutcomeUnknown], unless TrustTransport is set. If a wrapper sends a request again through an
-	// *http.Transport, the client prevents the second delivery, and the outcome is unknown. This works only if the
-	// wrapper passes on the values of the request's context, and does not change both the signature and the
+	// For a Transport other than *http.Transport, the client cannot prove that a request was not sent. Unless
+	// TrustTransport is set, a failure after the signature is then [OutcomeUnknown]. If a wrapper sends a request again
+	// through an *http.Transport, the client prevents the second delivery, and the outcome is unknown. This works only
+	// if the wrapper passes on the values of the request's context, and does not change both the signature and the
 	// destination.
 	HTTPClient *http.Client
-	// Timeout limits one attempt, including reading the response. The context limits the whole call. The default is 30
-	// seconds. A value below one millisecond is an error.
+	// Timeout limits one attempt, including reading the response. A shorter HTTPClient.Timeout takes its place. The
+	// context limits the whole call. The default is 30 seconds. A value below one millisecond is an error.
 	Timeout time.Duration
 	// Retry configures the retries. The zero value retries too; see [Retry].
 	Retry Retry
@@ -110,8 +110,8 @@ func (a Attempt) Result() string {
 // Client calls the endpoints of section 4. Create one with [NewClient] and keep it, because its calls share
 // connections. A Client is safe for concurrent use.
 type Client struct {
-	// Functions hide the signer and the transport, whose connections buffer the last request. fmt and reflect cannot
-	// read the variables of a function, so even a copy of a Client prints no secret.
+	// transport and sign are functions, because fmt and reflect cannot read the variables of a function. So a copy of a
+	// Client prints neither the key nor the last request, which the transport's connections buffer.
 	transport   func() *transport.Client
 	sign        func(req *http.Request, body []byte) error
 	id          ids
@@ -124,9 +124,9 @@ type Client struct {
 // NewTransport returns a new transport with the defaults of a [Client]. You can change or wrap it, and pass it in
 // [Config].HTTPClient.
 //
-// It uses only HTTP/1.1. If a server closes an HTTP/2 connection, as nginx does every thousand requests, calls that
-// never arrived have an unknown outcome. The transport keeps up to 100 idle connections per host, for less time than
-// most servers, requires TLS 1.2, and takes a proxy from the environment.
+// It uses only HTTP/1.1, because a server that closes an HTTP/2 connection, as nginx does every thousand requests,
+// leaves calls that never arrived with an unknown outcome. The transport keeps up to 100 idle connections, for less
+// time than most servers, requires TLS 1.2, and takes a proxy from the environment.
 //
 // Its connections discard unsent bytes: if an attempt ends without a complete response, or if the process dies, the
 // kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the
@@ -291,7 +291,8 @@ type response interface {
 	fields() (fields []jsonobject.Field, raw *json.RawMessage, malformed *[]string)
 }
 
-// call sends in to e in as many attempts as are safe, and decodes the response into a new T.
+// call sends the request in to the endpoint e, retries while that is safe and c.retry allows it, and decodes the
+// response into a new T.
 func call[T any, A interface {
 	*T
 	response

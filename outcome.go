@@ -13,7 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
-// Outcome reports whether a failed call may have been carried out. Only [OutcomeUnknown] needs no proof.
+// Outcome reports whether a failed call may have been carried out. The client reports [OutcomeNotSent] and
+// [OutcomeRejected] only with proof.
 type Outcome int
 
 const (

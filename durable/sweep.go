@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// sweepRows limits each step of a sweep, except the ends of leases.
+	// sweepRows limits most steps of a sweep. It does not limit the ends of leases and the release of unresolved claims.
+	// Polls of pending rows have a lower limit.
 	sweepRows = 300
 	// lateEvery is the interval of scans for unapplied notifications of the last day, and allEvery the interval of scans
 	// for all unapplied notifications. The monotonic clock measures both intervals.
@@ -44,7 +45,7 @@ func (t *leaseTimer) since(claim row.Claim, now time.Time) time.Duration {
 	return now.Sub(one.first)
 }
 
-// forget removes the claims last passed to since before a time.
+// forget removes the claims whose last call of since was before a time.
 func (t *leaseTimer) forget(before time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

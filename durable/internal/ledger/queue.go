@@ -104,7 +104,8 @@ func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, erro
 	return stored[0], nil
 }
 
-// AdvanceBatch moves a batch in the caller's transaction, and reports whether the batch was at line from.
+// AdvanceBatch moves an incomplete batch from one line to another in the caller's transaction. It reports false if the
+// batch is complete or at another line than from.
 func (l *Ledger) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, to int64, complete bool) (bool, error) {
 	n, err := l.exec(ctx, tx, `UPDATE durable_batches SET line = $1, complete = $2
 		WHERE id = $3 AND line = $4 AND complete = 0`, to, flag(complete), id, from)

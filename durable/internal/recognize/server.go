@@ -15,14 +15,15 @@ const (
 	// tableFile contains the oid of the database, and changes if the table is created again. It is cheap, because it does
 	// not read a table.
 	tableFile = `pg_relation_filepath('durable_rows')`
-	// walTimeline is the timeline of new WAL. After a promotion, the control file may still contain the old timeline.
+	// walTimeline is the timeline of new WAL. It does not use pg_control_checkpoint, because after a promotion the control
+	// file may still contain the old timeline.
 	walTimeline = `substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
-	// startTime does not depend on the time zone of the session.
+	// startTime is the start of the server in microseconds since 1970. A number does not depend on a time zone.
 	startTime = `(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::BIGINT::TEXT`
 )
 
-// findServer builds the SQL expressions from the parts of the identity that this role may read. Processes with
-// different rights compare the parts that both may read.
+// findServer sets the SQL expressions identity, timeline and here, without the values that this role may not read.
+// Processes with different rights compare the parts that both may read.
 func (g *Guard) findServer(ctx context.Context) error {
 	g.identity = ``
 	for _, part := range []struct{ name, value string }{
@@ -48,7 +49,8 @@ func (g *Guard) findServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The identity changes only with a restart or new tables, so these two cheap values replace it.
+	// startTime and tableFile are cheap. At least one of them changes with a restart, another server or new tables, so
+	// they replace the identity and the timeline.
 	g.here = g.identity + ` || ` + g.timeline
 	if may {
 		g.here = startTime + ` || '/' || ` + tableFile
@@ -72,11 +74,12 @@ func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 	if _, unavailable := conn.ExecContext(ctx, `SELECT 1`); unavailable != nil {
 		return false, err
 	}
-	g.Log.DebugContext(ctx, "durable: a part of the server's identity cannot be read", slog.String("error", err.Error()))
+	g.Log.DebugContext(ctx, "durable: this role cannot read a value of the server", slog.String("error", err.Error()))
 	return false, nil
 }
 
-// moved reports whether the stored identity belongs to another server. A failover alone changes only the timeline.
+// moved reports whether the stored server, database, table or timeline differs from the current one, or no part can be
+// compared. allowFailover ignores the timeline, because a failover alone changes only the timeline.
 func (l snapshot) moved(allowFailover bool) bool {
 	if l.storedIdentity == "" && l.storedTimeline == "" {
 		return false
@@ -92,7 +95,8 @@ func (l snapshot) moved(allowFailover bool) bool {
 	return !common || !allowFailover && l.timeline != "" && l.storedTimeline != "" && l.timeline != l.storedTimeline
 }
 
-// learned returns the identity and timeline to store. An identity with more parts replaces the stored identity.
+// learned returns the identity and timeline to store. The current identity replaces the stored identity if it has all
+// its parts and more. A stored timeline stays, also after an accepted failover.
 func (l snapshot) learned() (identity, timeline string) {
 	stored, now := pairs(l.storedIdentity), pairs(l.identity)
 	all := maps.Clone(stored)

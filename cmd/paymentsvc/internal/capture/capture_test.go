@@ -165,6 +165,13 @@ func roundTrip(t *testing.T, m Message) {
 	require.Equal(t, m.Header, back.Header)
 }
 
+func TestReadCurlWithABodyFile(t *testing.T) {
+	command := "curl -H 'Host: shop.example' http://127.0.0.1/hook"
+	m, err := Read([]byte(command), "a.txt", Options{Body: []byte("{}"), BodyName: "b"})
+	require.NoError(t, err)
+	require.Equal(t, "shop.example {} POST", m.URL.Host+" "+string(m.Body)+" "+m.Method)
+}
+
 func TestReadCurl(t *testing.T) {
 	files := map[string]string{"body.json": "{\r\n\"a\":\x00 1}\n"}
 	open := func(name string) ([]byte, error) {
@@ -191,6 +198,7 @@ func TestReadCurl(t *testing.T) {
 			contentType: "application/json"},
 		"an address without http": {command: `curl -d x -u a:b -H Content-Type: -o out 'http://shop.example/hook#f'`,
 			body: "x", note: "Authorization", contentType: "-"},
+		"an option with a value": {command: `curl --netrc-file n --socks5 h:1 -d x` + at, body: "x"},
 		"a Host of its own": {command: `curl -H 'Host: shop.example' -d x 127.0.0.1:1/hook`, body: "x"},
 		"cmd.exe": {command: `C:\Users\x>curl -d "{\"a\": \"b\\c\"}" -H "X: ""y""" "https:` +
 			`//shop.example/hook" & dir`, body: `{"a": "b\\c"}`},
@@ -311,14 +319,15 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"curl -v of two requests":     {"> POST / HTTP/1.1\n>\nx\n> POST / HTTP/1.1\n>\n", "4:1: a second request"},
 		"curl without an address":     {"curl -d x", "1:1: this curl command has no address"},
 		"curl with two":               {"curl https://a https://b", "1:16: a second address"},
-		"curl with one that is none":  {"curl 'https://[x'", "1:6: the address is not a URL"},
+		"curl with one that is none":  {"curl 'https://[x'", "1:6: the address is not an http or https URL"},
 		"curl with an open quote":     {"curl https://a \\\n  -d 'x", "2:6: this quote is not closed"},
 		"curl with a variable":        {`curl -H "Signature: $SIG" https://a`, "1:21: the shell replaces this"},
 		"curl that ends before -d":    {"curl -X POST https://a?b=1&c=2 -d x", "1:27: the command ends here, before"},
 		"curl on lines without signs": {"curl -X POST https://a\n  -d x", "1:23: the command ends here, before"},
 		"curl of cmd.exe that ends": {`C:\>curl -X POST https://a?b=1&c=2 --data-raw x`,
 			"1:31: the command ends here, before"},
-		"curl with a file":              {"curl -d @x https://a", "1:9: the body is in a file: name the file with -body"},
+		"curl with a file": {"curl -d @x https://a",
+			"1:9: the body is in a file or in standard input: name a file with -body"},
 		"curl with -G":                  {"curl -G -d a=b https://a", "1:6: curl -G"},
 		"curl without the value":        {"curl https://a -d", "1:16: this curl option lacks its value"},
 		"curl with headers from a file": {"curl -H @h https://a", "1:9: headers in a file"},

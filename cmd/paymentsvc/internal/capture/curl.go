@@ -25,7 +25,8 @@ func commandStart(data string) int {
 	return found[0]
 }
 
-// arguments splits the command by the rules of its shell, and reports whether the shell is PowerShell.
+// arguments guesses the shell of the command from its prompt, line breaks, escapes and quotes, and splits the command
+// by the rules of the shell. It reports whether the shell is PowerShell.
 func (t *text) arguments(start int) (s *shell, powershell bool, err error) {
 	s = &shell{text: t, pos: start}
 	command := t.data[start:]
@@ -78,14 +79,25 @@ func (t *text) curl(o Options) (Message, error) {
 	return c.message(s.words[0].at)
 }
 
-// valued lists the curl options that need a value, without dashes.
-var valued = strings.Fields(`A C D E F H K P Q T U X Y b c d e m o r t u w x y z request header data data-ascii
-	data-binary data-raw data-urlencode json url user user-agent referer cookie cookie-jar output write-out max-time
-	connect-timeout proxy cacert cert key form form-string upload-file config retry retry-delay retry-max-time resolve
-	connect-to interface limit-rate dump-header oauth2-bearer aws-sigv4 tls-max ciphers url-query range noproxy
-	proxy-user proxy-header stderr trace trace-ascii output-dir unix-socket capath pinnedpubkey max-redirs max-filesize
-	keepalive-time cert-type key-type pass proto rate variable doh-url dns-servers local-port speed-limit speed-time
-	request-target`)
+// valued lists the curl options that need a value, without dashes. Every other option counts as an option without a
+// value.
+var valued = strings.Fields(`A C D E F H K P Q T U X Y b c d e m o r t u w x y z
+	abstract-unix-socket alt-svc aws-sigv4 cacert capath cert
+	cert-type ciphers config connect-timeout connect-to continue-at cookie cookie-jar create-file-mode crlfile
+	curves data data-ascii data-binary data-raw data-urlencode delegation dns-interface dns-ipv4-addr dns-ipv6-addr
+	dns-servers doh-url dump-header egd-file engine etag-compare etag-save expect100-timeout form form-string
+	ftp-account ftp-alternative-to-user ftp-method ftp-port ftp-ssl-ccc-mode happy-eyeballs-timeout-ms
+	haproxy-clientip header hostpubmd5 hostpubsha256 hsts interface ip-tos ipfs-gateway json keepalive-cnt
+	keepalive-time key key-type krb libcurl limit-rate local-port login-options mail-auth mail-from mail-rcpt
+	max-filesize max-redirs max-time netrc-file noproxy oauth2-bearer output output-dir parallel-max pass
+	pinnedpubkey preproxy proto proto-default proto-redir proxy proxy-cacert proxy-capath proxy-cert proxy-cert-type
+	proxy-ciphers proxy-crlfile proxy-header proxy-key proxy-key-type proxy-pass proxy-pinnedpubkey
+	proxy-service-name proxy-tls13-ciphers proxy-tlsauthtype proxy-tlspassword proxy-tlsuser proxy-user proxy1.0
+	pubkey quote random-file range rate referer request request-target resolve retry retry-delay retry-max-time
+	sasl-authzid service-name socks4 socks4a socks5 socks5-gssapi-service socks5-hostname speed-limit speed-time
+	stderr telnet-option tftp-blksize time-cond tls-max tls13-ciphers tlsauthtype tlspassword tlsuser trace
+	trace-ascii trace-config unix-socket upload-file url url-query user user-agent variable vlan-priority
+	write-out`)
 
 // next parses one argument and its value, and returns the other words. An argument such as -sXPOST has several options.
 func (c *command) next(words []word) (rest []word, err error) {
@@ -116,12 +128,12 @@ func (c *command) next(words []word) (rest []word, err error) {
 	return rest[1:], c.option(name, rest[0])
 }
 
-// option applies one option to the message, and ignores options without an effect. value is the option's value, or the
-// option itself if it does not need a value.
+// option applies one option to the message. It ignores all other options, even if curl adds a header for them, such as
+// --compressed. value is the option's value, or the option itself if it does not need a value.
 func (c *command) option(name string, value word) error {
 	switch name {
 	case "G", "get":
-		return c.fail(value.at, "curl -G puts the data into the address, so there is no body")
+		return c.fail(value.at, "curl -G is not supported: write the data into the address, and remove -G")
 	case "I", "head":
 		c.m.Method = http.MethodHead
 	case "X", "request":
@@ -139,20 +151,20 @@ func (c *command) option(name string, value word) error {
 	case "url":
 		return c.target(value)
 	case "u", "user", "oauth2-bearer", "aws-sigv4":
-		c.m.note("the Authorization header from the curl option is omitted")
+		c.m.note("the Authorization header of curl's -u, --oauth2-bearer or --aws-sigv4 is omitted")
 	case "d", "data", "data-ascii", "data-binary", "data-raw", "json":
 		return c.body(name, value)
 	case "F", "form", "form-string", "T", "upload-file", "K", "config", "data-urlencode", "url-query", "variable",
 		"request-target":
 		return c.fail(value.at, "an unsupported curl option: "+
-			"-F, -T, -K, --data-urlencode, --url-query, --variable or --request-target")
+			"-F, --form-string, -T, -K, --data-urlencode, --url-query, --variable or --request-target")
 	}
 	return nil
 }
 
 func (c *command) target(w word) error {
 	if c.address != nil {
-		return c.fail(w.at, "a second address: keep only one address")
+		return c.fail(w.at, "a second address, or the value of an unknown option: keep one address, and remove the option")
 	}
 	c.address = &w
 	return nil
@@ -168,7 +180,7 @@ func (c *command) header(value word) error {
 	}
 	c.hasType = c.hasType || strings.EqualFold(name, "Content-Type")
 	if found && strings.TrimSpace(rest) == "" {
-		return nil // curl omits a header without a value
+		return nil // curl omits "Name:", and sends "Name;" with an empty value
 	}
 	return c.add(&c.m, name, rest, value.at)
 }
@@ -213,13 +225,13 @@ func (c *command) body(option string, value word) error {
 	return nil
 }
 
-// read returns the contents of a file named in the command.
+// read returns Options.Body if it is set, otherwise the contents of a file named in the command.
 func (c *command) read(file string, at int) ([]byte, error) {
 	switch {
 	case c.o.Body != nil:
 		return c.o.Body, nil
 	case file == "-" || c.o.Open == nil:
-		return nil, c.fail(at, "the body is in a file: name the file with -body")
+		return nil, c.fail(at, "the body is in a file or in standard input: name a file with -body")
 	}
 	data, err := c.o.Open(file)
 	if err != nil {
@@ -239,19 +251,19 @@ func (c *command) message(at int) (Message, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return Message{}, c.fail(c.address.at, "the address is not a URL")
+		return Message{}, c.fail(c.address.at, "the address is not an http or https URL")
 	}
 	u.Fragment, u.RawFragment = "", ""
+	if host := c.m.Header.Get("Host"); host != "" {
+		u.Host = host
+	}
 	c.m.URL = u
-	if c.m.Method == "" && !c.hasBody {
+	if c.m.Method == "" && !c.hasBody && c.o.Body == nil {
 		c.m.Method = http.MethodGet
 	}
 	c.m.Body = c.data
 	if c.o.Body != nil && !c.hasBody {
 		return c.m, c.bodyFile(&c.m, c.o)
-	}
-	if host := c.m.Header.Get("Host"); host != "" {
-		u.Host = host
 	}
 	switch {
 	case !c.hasBody || c.hasType:

@@ -184,13 +184,14 @@ Flags of all or most commands:
 
   -config FILE       settings file (default %[2]s, if it exists)
   -json              print JSON, one object per line
-  -q, -v             print no notes and no progress; print more
+  -q                 print no notes and no progress
+  -v                 print more
   -timeout DURATION  end after this time with exit code 124
 
 %[1]s COMMAND -h describes a command. Flags may be anywhere on the line; -- ends the flags.
 Settings come from flags, PAYMENTSVC_* variables and %[2]s: see %[1]s settings.
 
-Exit codes: 0 yes, 1 no, 2 usage or unreadable input, 3 the machine, 124 timeout.
+Exit codes: 0 success, 1 negative result, 2 invalid usage or input, 3 failure of the machine or network, 124 timeout.
 `, p.Name, SettingsFile)
 	return out.String()
 }

@@ -28,13 +28,14 @@ var openAPI []byte
 
 const (
 	maxControl   = 1 << 20     // bytes of a request
-	writeTimeout = time.Minute // limits a response and a page
+	writeTimeout = time.Minute // limits the writing of a response or a page
 )
 
-// route is an operation of the control API. handle returns the HTTP status and the value to encode as JSON.
+// route is an operation of the control API. handle returns the HTTP status and the response: a value to encode as JSON,
+// a rawText, or nil with status 204.
 type route struct {
 	method, pattern string
-	main            bool // rejected in other sessions
+	main            bool // only in the main session
 	handle          func(*call) (int, any, error)
 }
 
@@ -84,7 +85,7 @@ func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, e
 		var in In
 		for name := range c.r.URL.Query() {
 			return 0, nil, failure(http.StatusBadRequest, "unknown_name", name,
-				"unknown name %q in the query: the body has all values", name)
+				"%q is in the query: put all values into the body", name)
 		}
 		if err := c.decode(&in); err != nil {
 			return 0, nil, err
@@ -99,7 +100,8 @@ type call struct {
 	r *http.Request
 }
 
-// apiError is an error of the control API.
+// apiError is an error of the control API. Actual and Nearest describe the messages or orders that an unmet expectation
+// found.
 type apiError struct {
 	status int
 	Error  struct {
@@ -135,7 +137,8 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, f.status, f.apiError)
 }
 
-// writeJSON writes an object with "v" before its members.
+// writeJSON writes v, which must encode as an object, after the member "v": 1, the version of the API. It does not
+// change a json.RawMessage.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil || len(text) < 2 || text[0] != '{' {
@@ -190,7 +193,7 @@ func (m *Mock) controlHandler() http.Handler {
 	})
 }
 
-// operation handles the requests to one path. routes has a route for each method.
+// operation returns the handler of one path. routes has a route for each allowed method.
 func (m *Mock) operation(routes []route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := epochOf(r)
@@ -232,8 +235,8 @@ func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
 // rawText is a response in another format than JSON.
 type rawText []byte
 
-// checkHost accepts localhost, IP addresses and Options.Hosts. Another name could belong to a foreign site, and its
-// scripts would have the same origin.
+// checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could be DNS rebinding: the name of a
+// foreign site with the address of the mock server. The site's scripts would then have the mock server's origin.
 func (m *Mock) checkHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -247,8 +250,8 @@ func (m *Mock) checkHost(host string) error {
 		"the mock server does not accept this host name: start it with -hosts and the name")
 }
 
-// decode parses the body. An empty body has no values. It rejects unknown names, and accepts every Content-Type,
-// because the origin of the request is checked.
+// decode parses the body. An empty body leaves into unchanged. decode rejects unknown names. It accepts every
+// Content-Type, because controlHandler checks the origin of the request.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)
 	var tooLarge *http.MaxBytesError
@@ -288,13 +291,14 @@ func decodeError(err error, into any) error {
 		return failure(http.StatusBadRequest, "unknown_name", field, "unknown name %q%s", field,
 			cli.NearestOf(field, names))
 	}
-	if _, isTime := errors.AsType[*time.ParseError](err); isTime {
+	// encoding/json has no type for the error of a time that is not a string.
+	if _, isTime := errors.AsType[*time.ParseError](err); isTime || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
 		return failure(http.StatusBadRequest, "type", "", "a time is not in the form 2006-01-02T15:04:05Z")
 	}
 	return failure(http.StatusBadRequest, "body", "", "the body is not a JSON object")
 }
 
-// namesOf returns the names of an object in JSON, including the names of inner objects.
+// namesOf returns the JSON names of the fields of t, including nested fields.
 func namesOf(t reflect.Type) (names []string) {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -333,7 +337,7 @@ func duration(field, text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, invalid(field, `%s: not a duration such as "2s"`, field)
+		return 0, invalid(field, `%s: not a duration of 0 or more, such as "2s"`, field)
 	}
 	return d, nil
 }
@@ -341,7 +345,7 @@ func duration(field, text string) (time.Duration, error) {
 func amount(field, text string) (paymentsvc.Amount, error) {
 	a, err := paymentsvc.ParseAmount(text)
 	if err != nil {
-		return a, invalid(field, `%s: not a decimal number as text, such as "10.50"`, field)
+		return a, invalid(field, `%s: not a decimal number of at most 64 digits as text, such as "10.50"`, field)
 	}
 	return a, nil
 }
@@ -357,7 +361,7 @@ func statusName(text string) (paymentsvc.StatusName, error) {
 func (c *call) number(name string) (int, error) {
 	n, err := strconv.Atoi(c.r.PathValue(name))
 	if err != nil {
-		return 0, failure(http.StatusNotFound, "not_found", name, "not a number")
+		return 0, failure(http.StatusNotFound, "not_found", name, "the %s in the path is not a number", name)
 	}
 	return n, nil
 }

@@ -124,18 +124,18 @@ type journal struct {
 	done   chan struct{}
 
 	mu        sync.Mutex
-	base      int        // messages[0] has the next number
+	base      int        // messages[i] has the number base+1+i
 	messages  []*message // nil if evicted
-	oldest    int        // the index of the first message to evict
+	oldest    int        // evict starts here, because every earlier message is evicted or in flight
 	evicted   int
-	gap       int // the number of the last evicted message
+	gap       int // the highest number of an evicted message
 	flight    int
 	waiters   waiters
-	nextCheck time.Time // when a waiter may check its claim
+	nextCheck time.Time // the earliest time of the next check by a waiter
 	closed    bool
 }
 
-// newJournal returns a journal with numbers after last.
+// newJournal returns a journal whose first message gets the number last+1.
 func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
 	j := &journal{
 		budget: b, log: log, done: make(chan struct{}), base: last, waiters: waiters{},
@@ -157,7 +157,7 @@ func (j *journal) inFlight() int {
 	return j.flight
 }
 
-// arrive adds a message as soon as its header is read.
+// arrive adds a request after its header was read, or a notification before it is sent.
 func (j *journal) arrive(m message) *message {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -201,7 +201,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes the oldest finished messages with at least this many bytes, and reports whether it removed any.
+// evict removes the oldest finished messages until they add up to bytes. It reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -219,7 +219,7 @@ func (j *journal) evict(bytes int64) (removed bool) {
 	}
 	if j.oldest > len(j.messages)/2 {
 		if first := slices.IndexFunc(j.messages, func(m *message) bool { return m != nil }); first > 0 {
-			j.messages, j.base, j.oldest = slices.Clone(j.messages[first:]), j.base+first, j.oldest-first
+			j.messages, j.base, j.oldest = slices.Clone(j.messages[first:]), j.base+first, max(j.oldest-first, 0)
 		}
 	}
 	return removed
@@ -244,8 +244,8 @@ func (j *journal) close() {
 	j.budget.total.Add(-j.bytes.Swap(0))
 }
 
-// each calls visit with each matching message, until visit returns false. It returns the number of evicted messages and
-// the number of the last evicted message. visit must not use the journal.
+// each calls visit with each matching message after f.After, until visit returns false. It returns the count of evicted
+// messages and the highest number of an evicted message. visit must not use the journal.
 func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -266,7 +266,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest returns the last matching messages, the newest first, and the number of all matching messages.
+// newest skips matching messages, and returns up to limit older ones, the newest first. It also returns the counts of
+// matching and of evicted messages.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -325,6 +325,35 @@ func TestResendSendsANewOrTheOriginalSignature(t *testing.T) {
 	require.Contains(t, fmt.Sprint(answer["deliveries"]), "http_status:401", "signed by the project of the first sending")
 }
 
+// A slow message can finish after newer messages were evicted.
+func TestJournalEvictsMessagesThatFinishLate(t *testing.T) {
+	j := newJournal(newBudget(1<<20), 0, nil)
+	var messages []*message
+	arrive := func(n int) {
+		for range n {
+			messages = append(messages, j.arrive(message{}))
+		}
+	}
+	finish := func(numbers ...int) {
+		for _, number := range numbers {
+			j.finish(messages[number], func(m *message) { m.State = answered })
+		}
+	}
+	arrive(6)
+	finish(1, 2, 4, 5)
+	assert.True(t, j.evict(1<<20))
+	arrive(1)
+	for _, slow := range []int{0, 3} {
+		finish(slow)
+		assert.True(t, j.evict(1))
+	}
+	finish(6)
+	assert.True(t, j.evict(1))
+	list, evicted := j.list(&filter{}, 10)
+	assert.Empty(t, list)
+	assert.Equal(t, 7, evicted)
+}
+
 func TestBudgetEvictsFromTheLargestJournal(t *testing.T) {
 	b := newBudget(10_000)
 	small, large := newJournal(b, 0, nil), newJournal(b, 0, nil)
