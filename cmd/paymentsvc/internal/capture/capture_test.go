@@ -199,7 +199,7 @@ func TestReadCurl(t *testing.T) {
 		"an address without http": {command: `curl -d x -u a:b -H Content-Type: -o out 'http://shop.example/hook#f'`,
 			body: "x", note: "Authorization", contentType: "-"},
 		"an option with a value": {command: `curl --netrc-file n --socks5 h:1 -d x` + at, body: "x"},
-		"a Host of its own": {command: `curl -H 'Host: shop.example' -d x 127.0.0.1:1/hook`, body: "x"},
+		"a Host of its own":      {command: `curl -H 'Host: shop.example' -d x 127.0.0.1:1/hook`, body: "x"},
 		"cmd.exe": {command: `C:\Users\x>curl -d "{\"a\": \"b\\c\"}" -H "X: ""y""" "https:` +
 			`//shop.example/hook" & dir`, body: `{"a": "b\\c"}`},
 		"cmd.exe as Chrome": {command: "curl ^\"https://shop.example/hook^\" ^\r\n  -H ^\"a: b^\" ^\r\n  --data-raw " +
