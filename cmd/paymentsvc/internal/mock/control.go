@@ -78,7 +78,7 @@ func routes() []route {
 	}
 }
 
-// with returns a handle that decodes the body for do.
+// with returns a handle that decodes the body and calls do.
 func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		var in In
@@ -135,7 +135,7 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, f.status, f.apiError)
 }
 
-// writeJSON writes an object with "v" before its members.
+// writeJSON writes v as a JSON object. It inserts the member "v" in front, except into a json.RawMessage.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil || len(text) < 2 || text[0] != '{' {
@@ -154,7 +154,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 // respond writes a response. The deadline frees the memory of a response to a client that does not read it.
 func respond(w http.ResponseWriter, status int, contentType string, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails without a server
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails in a test without a server
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have left
@@ -232,8 +232,8 @@ func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
 // rawText is a response in another format than JSON.
 type rawText []byte
 
-// checkHost accepts localhost, IP addresses and Options.Hosts. Another name could belong to a foreign site, and its
-// scripts would have the same origin.
+// checkHost accepts localhost, IP addresses and Options.Hosts. A foreign site could point another name to this address,
+// and its scripts would have the same origin.
 func (m *Mock) checkHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -247,8 +247,8 @@ func (m *Mock) checkHost(host string) error {
 		"the mock server does not accept this host name: start it with -hosts and the name")
 }
 
-// decode parses the body. An empty body has no values. It rejects unknown names, and accepts every Content-Type,
-// because the origin of the request is checked.
+// decode parses the body. An empty body does not change into. decode rejects unknown names, and accepts every
+// Content-Type, because controlHandler checks the origin of the request.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)
 	var tooLarge *http.MaxBytesError

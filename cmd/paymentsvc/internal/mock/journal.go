@@ -50,7 +50,7 @@ type message struct {
 	Fields fields
 }
 
-// fields are the members that bodies have in common.
+// fields are the values that the journal reads from a body.
 type fields struct {
 	ProjectID                int64
 	UserData, OrderID        string
@@ -124,7 +124,7 @@ type journal struct {
 	done   chan struct{}
 
 	mu        sync.Mutex
-	base      int        // messages[0] has the next number
+	base      int        // the number before that of messages[0]
 	messages  []*message // nil if evicted
 	oldest    int        // the index of the first message to evict
 	evicted   int
@@ -157,7 +157,7 @@ func (j *journal) inFlight() int {
 	return j.flight
 }
 
-// arrive adds a message as soon as its header is read.
+// arrive adds a message in flight.
 func (j *journal) arrive(m message) *message {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,7 +168,7 @@ func (j *journal) arrive(m message) *message {
 	return &m
 }
 
-// update changes a message, and wakes the waiters that it concerns.
+// update changes a message, and wakes the waiters for it.
 func (j *journal) update(m *message, change func(*message)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -176,7 +176,7 @@ func (j *journal) update(m *message, change func(*message)) {
 	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 }
 
-// finish ends a message, and enforces the budget.
+// finish completes a message, and enforces the budget.
 func (j *journal) finish(m *message, change func(*message)) {
 	j.mu.Lock()
 	change(m)
@@ -201,7 +201,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes the oldest finished messages with at least this many bytes, and reports whether it removed any.
+// evict removes the oldest finished messages, with at least the given size, and reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -257,7 +257,7 @@ func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) 
 	return j.evicted, j.gap
 }
 
-// list returns the first messages that fit, and the number of evicted messages.
+// list returns the first limit matching messages, and the number of evicted messages.
 func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	evicted, _ = j.each(f, func(m *message) bool {
 		list = append(list, *m)
@@ -266,7 +266,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest returns the last matching messages, the newest first, and the number of all matching messages.
+// newest returns at most limit matching messages, the newest first, without the newest skip messages. matches is the
+// number of all matching messages.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

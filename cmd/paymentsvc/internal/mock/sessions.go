@@ -191,7 +191,7 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		}
 	}
 	if given("notify", in.Notify != nil) {
-		opt.Notify, opt.Receivers = *in.Notify, nil // it sends nothing to the receivers of the main session
+		opt.Notify, opt.Receivers = *in.Notify, nil // so that it does not notify the receivers of the main session
 	}
 	if given("receiver", in.Receivers != nil) {
 		opt.Receivers = in.Receivers
@@ -269,7 +269,7 @@ func postSession(c *call, in sessionIn) (int, any, error) {
 	return http.StatusCreated, s.out(), nil
 }
 
-// freeName returns a name that no session has.
+// freeName returns an unused name for a session.
 func (m *Mock) freeName() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
