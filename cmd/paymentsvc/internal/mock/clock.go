@@ -23,8 +23,8 @@ type event struct {
 	Notify  bool                  `json:"notify"`
 }
 
-// clock schedules settlements. If timestamps is set, timestamps and Date headers also use its time. It may hold its lock
-// while it calls the fake or the journal. These must not hold a lock while they call the clock.
+// clock schedules settlements. If timestamps is set, timestamps and Date headers also use its time. It may hold its
+// lock while it calls the fake or the journal. These must not hold a lock while they call the clock.
 type clock struct {
 	epoch *epoch
 

@@ -222,8 +222,8 @@ func errorText(err error) string {
 }
 
 // ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" adds
-// both fields as null to successes and uses HTTP 200 for errors. "status" replies with the HTTP status only. "html" acts
-// like "fields", but replies with a gateway's page if the HTTP status is 401.
+// both fields as null to successes and uses HTTP 200 for errors. "status" replies with the HTTP status only. "html"
+// acts like "fields", but replies with a gateway's page if the HTTP status is 401.
 func ErrorFormats() []string { return []string{"fields", "shared", "status", "html"} }
 
 // format rewrites a response in the format of ErrorFormat. It is Config.Format of the fake.
