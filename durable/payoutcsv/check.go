@@ -203,8 +203,8 @@ type duplicates map[[12]byte]first
 // spelling is the hash of its reference.
 type first struct{ line, values, spelling uint32 }
 
-// add adds a reference. earlier is the first row with the same reference, and spelled the first row with another spelling
-// of it. Each may be the zero value. key is the key of the reference in d.
+// add adds a reference. earlier is the first row with the same reference, and spelled is the first row with another
+// spelling of the reference. Each may be the zero value. key is the key of the reference in d.
 func (d duplicates) add(reference string, line int64) (earlier, spelled first, key [12]byte) {
 	exact, lower := sha256.Sum256([]byte(reference)), sha256.Sum256([]byte(strings.ToLower(reference)))
 	spelling := binary.BigEndian.Uint32(exact[:4])

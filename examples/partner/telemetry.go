@@ -73,7 +73,7 @@ func (t *telemetry) instruments() error {
 	return errors.Join(errs...)
 }
 
-// OnAttempt is for paymentsvc.Config.
+// OnAttempt counts an attempt, and records its duration. It is for paymentsvc.Config.
 func (t *telemetry) OnAttempt(ctx context.Context, a paymentsvc.Attempt) {
 	status := "none"
 	if a.HTTPStatus >= 100 && a.HTTPStatus < 600 {
