@@ -103,7 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := ReadBody(r)
-	if err != nil || s.ends(r.Context(), e, BeforeCommit) { // after an error, the client has left
+	if err != nil || s.ends(r.Context(), e, BeforeCommit) { // the client has left after an error
 		s.abandon(w, false)
 		return
 	}
@@ -163,7 +163,7 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	return read.whole, err
 }
 
-// Verdict is the server's own decision on a request, see Config.OnChecked.
+// Verdict is the decision of the server itself on a request, see Config.OnChecked.
 type Verdict struct {
 	// Rejection is the reason of a rejection, or nil.
 	Rejection *Rejection
@@ -205,7 +205,7 @@ func (s *Server) explanation(why *rejection) string {
 	return why.message + ": " + why.fault.Reason
 }
 
-// ends applies the faults of a stage, and reports whether the request ends there.
+// ends applies the holds, hangs and drops of a stage, and reports whether they end the request.
 func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 	st := e.at(when)
 	for _, h := range st.holds {

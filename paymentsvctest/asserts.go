@@ -76,7 +76,7 @@ func (s *Server) RejectedAfter(n int) (list []Rejection, all int) {
 // defaultMaxRecords is the default of Config.MaxRecords.
 const defaultMaxRecords = 100_000
 
-// record contains the latest entries of a list. When it has more than limit entries, it drops the older half.
+// record keeps the latest entries of a list. If it has more than limit entries, it drops the older half.
 type record[T any] struct {
 	limit   int
 	entries []T
@@ -92,7 +92,7 @@ func (r *record[T]) add(entries ...T) {
 	r.entries, r.dropped = slices.Clone(r.entries[first:]), r.dropped+first
 }
 
-// after returns the kept entries after the first n of all entries ever added, and the number of all entries ever added.
+// after returns the kept entries after the first n added entries, and the number of all added entries.
 func (r *record[T]) after(n int) (list []T, all int) {
 	first := min(max(n-r.dropped, 0), len(r.entries))
 	return slices.Clone(r.entries[first:]), r.dropped + len(r.entries)

@@ -47,7 +47,7 @@ type Order struct {
 
 	// Destination is the destination of a payout.
 	Destination string `json:"-"`
-	// CardData, Browser, Payer and Payee are the JSON of the request, or nil if the request had none.
+	// CardData, Browser, Payer and Payee are the JSON of the request's open objects. A missing object is nil.
 	CardData json.RawMessage `json:"-"`
 	Browser  json.RawMessage `json:"-"`
 	Payer    json.RawMessage `json:"-"`

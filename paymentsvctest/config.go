@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// PartnerID is the only partner that the server knows. It is required.
 	PartnerID int64
-	// Projects are the projects of the partner. At least one is required.
+	// Projects are the projects of the partner. At least one project is required.
 	Projects []Project
 	// Scheme signs requests and notifications. It is required, because the document specifies no scheme.
 	Scheme paymentsvc.Scheme
@@ -34,7 +34,7 @@ type Config struct {
 	// every age, because the document specifies no tolerance.
 	Tolerance time.Duration
 	// Numbers has the status and status_code of each status name, because the document does not specify them. The
-	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
+	// defaults are a choice of this package: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
 	// ErrorCode and ErrorMessage are the names of the fields of an error's code and message, because the document does not
 	// specify them. "error.code" is the field code of the object error, and "errors.0.code" is in the list errors. ""
@@ -80,7 +80,7 @@ type Config struct {
 	MaxRecords int
 }
 
-// Project is one project of the partner.
+// Project configures a project of the partner.
 type Project struct {
 	// ID is required.
 	ID int64

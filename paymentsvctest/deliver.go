@@ -27,7 +27,7 @@ type Delivery struct {
 	Faults []string
 	// Forged reports whether the receiver must reject the notification, because it is a forgery, unsigned or altered.
 	Forged bool
-	// HTTPStatus is the status of the response, or 0 without a response.
+	// HTTPStatus is the status of the response, or 0 if there was no response.
 	HTTPStatus int
 	// Err is the reason of a missing response. Its text does not contain any part of a response.
 	Err error
@@ -66,7 +66,7 @@ func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
 }
 
 // Deliver sends the notifications of the outbox in sequence, with the faults of the rules and Chaos, and returns the
-// attempts. A notification without a 2xx response stays in the outbox, at most Config.NotifyAttempts times. The
+// attempts. A notification stays in the outbox until a 2xx response, for at most Config.NotifyAttempts attempts. The
 // document specifies no retries, so the next Deliver is the retry. Without a receiver Deliver has no effect.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
 	due, receiver := s.due()

@@ -145,7 +145,7 @@ func Hold(when When, release <-chan struct{}) Fault {
 // Answer replaces the response. It panics unless the HTTP status is from 200 to 599.
 func Answer(when When, httpStatus int, contentType, body string) Fault {
 	mustBeStatus(httpStatus)
-	contentType = strings.ReplaceAll(contentType, " ", "") // one word for ParseFault; the same to HTTP
+	contentType = strings.ReplaceAll(contentType, " ", "") // ParseFault reads one word; HTTP ignores the spaces
 	return replaced(strings.TrimRight(fmt.Sprintf("answer %s %d %s %s", when, httpStatus, contentType, body), " "), when,
 		func(*Config) answer {
 			return newAnswer(httpStatus, contentType, []byte(body))

@@ -17,7 +17,7 @@ import (
 // Notification is the body of a notification, with its fields in the document's order (section 6). You can change any
 // field before a call of [Server.Send].
 type Notification struct {
-	// ProjectID is the project of the signing secret. It is not sent.
+	// ProjectID is the project whose secret signs the notification. It is not a field of the body.
 	ProjectID int64 `json:"-"`
 
 	// Event, OrderID, Status, StatusDescription, StatusCode, Amount and UserData are the document's fields. An empty

@@ -12,7 +12,7 @@ import (
 )
 
 // The endpoints, for [Server.Fault] and [Server.Requests]. InitPayment matches all four types, and a path such as
-// "init_payment/sbp" matches one.
+// "init_payment/sbp" matches one type.
 const (
 	InitPayment   = "init_payment"
 	StatusPayment = "status_payment"
@@ -282,7 +282,7 @@ func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects
 // pendingFaults are the faults of one request or notification before they take effect.
 type pendingFaults []pendingFault
 
-// pendingFault is a fault of a rule. Of two different faults in one slot, the later one applies.
+// pendingFault is a fault of a rule. Of two different faults in one slot, the later fault applies.
 type pendingFault struct {
 	slot, text string
 	rule       *Rule

@@ -48,7 +48,7 @@ type Server struct {
 	receiver    Receiver
 	outbox      []*outboxEntry
 	posted      int                   // the number of all entries, including delivered entries
-	untaken     map[*outboxEntry]bool // entries without a 2xx response
+	untaken     map[*outboxEntry]bool // entries still without a 2xx response
 	deliveries  record[Delivery]
 
 	http     *http.Server
@@ -303,7 +303,7 @@ func (s *Server) OrdersOf(userData string) []Order {
 	return copies(s.books.started[userData])
 }
 
-// LastOrder returns the highest number of an order, or Config.LastOrder without orders.
+// LastOrder returns the highest number of an order, or Config.LastOrder if there is no order.
 func (s *Server) LastOrder() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -135,7 +135,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effe
 	}
 }
 
-// writeRaw sends a response without a length, or a part of its header.
+// writeRaw sends a response without a Content-Length, or only a part of its header.
 func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
 	defer s.hangUp(conn)
 	var head bytes.Buffer

@@ -242,7 +242,7 @@ const (
 const errTooManyRows = rejection("Narrow the filter first, because a page sorts at most 5000 rows by line.")
 
 // listed returns the user_data of a list, each once. White space, commas and semicolons separate them. It rejects a
-// list with an unknown user_data, without repeating an entry, because a list may contain a card number by mistake.
+// list with an unknown user_data. The error does not repeat an entry, because an entry may be a card number by mistake.
 func (p *page) listed(ctx context.Context, text string) (list []string, err error) {
 	entries := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || c == ',' || c == ';' })
 	place := map[string]int{}

@@ -32,8 +32,8 @@ type Config struct {
 	Login func(*http.Request) (name string, ok bool)
 	// Balance returns the displayed balance. It is called at most once in 10 seconds. nil means [durable.Store.Balance].
 	Balance func(context.Context) (*paymentsvc.Balance, error)
-	// Hosts are the page's host names, without a port, besides localhost and loopback addresses. For another host name the
-	// response is HTTP 421, because a foreign site could point its own name to this address.
+	// Hosts are the accepted host names, without a port, besides localhost and loopback addresses. A request for another
+	// host name gets HTTP 421, because a foreign site could point its own name to this address.
 	Hosts []string
 	// Path is the path of the page, such as "/ops". "" means the root.
 	Path string
@@ -165,7 +165,7 @@ func onlyText(next http.Handler) http.Handler {
 }
 
 // OnlyHosts rejects requests for other host names than hosts, localhost and loopback addresses with HTTP 421, because a
-// foreign site could point its own name to this address. Use it for metrics beside the page. [New] uses Config.Hosts.
+// foreign site could point its own name to this address. Use OnlyHosts for metrics beside the page. New calls it.
 func OnlyHosts(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -212,7 +212,7 @@ func (b *balance) get(ctx context.Context) (*paymentsvc.Balance, time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := time.Now(); b.at.IsZero() || now.Sub(b.at) >= balanceAge {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // other requests wait for it
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // other requests use the result
 		defer cancel()
 		var err error
 		b.last, err = b.ask(ctx)

@@ -15,7 +15,7 @@ import (
 // ErrUnexpected is wrapped by the error of a file with another number or sum of payouts than expected.
 var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 
-// ErrContradiction is wrapped by the error of a file with one reference for different amounts or destinations. [Import]
+// ErrContradiction is wrapped by the error of a file with different amounts or destinations for one reference. [Import]
 // does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 

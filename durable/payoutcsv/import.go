@@ -56,7 +56,7 @@ type ImportConfig struct {
 
 // Result is the state of an import.
 type Result struct {
-	// Batch identifies the file in [durable.Filter]: the SHA-256 of its content.
+	// Batch is the SHA-256 of the content of the file. It identifies the file in [durable.Filter].
 	Batch string
 	// Report is the report of [Check] about the whole file.
 	Report Report

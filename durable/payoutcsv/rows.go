@@ -142,7 +142,7 @@ type reader struct {
 	seen    duplicates
 }
 
-// next returns the next row, or io.EOF after the last one.
+// next returns the next row, or io.EOF after the last row.
 func (r *reader) next() (Row, error) {
 	for {
 		r.lines.taken = 0

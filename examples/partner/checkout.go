@@ -178,7 +178,7 @@ func orderView(row durable.Row, now time.Time) view {
 	age := int(now.Sub(row.CreatedAt).Seconds())
 	v := view{Title: "Your order", Row: &row, Refresh: min(max(2, age/5), 60)}
 	if row.ReviewReason != "" && (row.State == durable.StatePending || row.State.Final()) {
-		row.State = durable.StateUnknown // the service contradicted itself
+		row.State = durable.StateUnknown // the service sent contradictory states
 		v.Say = "We are looking into your payment and will tell you. Do not pay again."
 		return v
 	}

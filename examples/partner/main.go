@@ -96,7 +96,7 @@ func execute(ctx context.Context, set *settings, stdout, stderr io.Writer) (code
 	}
 }
 
-// program has the parts of the program for a command.
+// program has the open parts of the program. A command may need only some of them.
 type program struct {
 	set      *settings
 	log      *slog.Logger

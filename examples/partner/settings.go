@@ -48,7 +48,7 @@ type settings struct {
 	Name                            string // your name for the service, for durable.Config.Project
 	Partner, Project                int64
 	Scheme                          paymentsvc.Scheme
-	Keys                            []paymentsvc.Secret // the first one signs
+	Keys                            []paymentsvc.Secret // the first key signs
 	DecodeError                     paymentsvc.ErrorDecoder
 	NotFound                        func(*paymentsvc.Error) bool
 	AccountCodes, AdminHosts        []string

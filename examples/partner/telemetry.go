@@ -132,7 +132,7 @@ func watch(ctx context.Context, meter metric.Meter, store *durable.Store) error 
 			o.ObserveFloat64(named[g.Name], g.Value, metric.WithAttributes(
 				attribute.String("kind", string(g.Kind)), attribute.String("state", string(g.State))))
 		}
-		return err // after an error, the gauges have no values
+		return err // the gauges have no values after an error
 	}, all...)
 	return err
 }

@@ -95,7 +95,7 @@ func (t *Table) Start(ctx context.Context, userData string) error {
 	}
 }
 
-// started records that the service has a payment, and applies the notifications that arrived earlier.
+// started records that the service has a payment, and applies earlier notifications.
 func (t *Table) started(ctx context.Context, userData, orderID, redirectURL string) error {
 	tx, err := t.DB.BeginTx(ctx, nil)
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *Table) started(ctx context.Context, userData, orderID, redirectURL stri
 	return tx.Commit()
 }
 
-// record stores another state of an open row. It does not change a row that a notification has changed before.
+// record stores another state of an open row. It does not change a row already changed by a notification.
 func (t *Table) record(ctx context.Context, userData string, state State, orderID string) error {
 	_, err := t.DB.ExecContext(ctx, `
 		UPDATE starts SET state = $2, order_id = COALESCE(NULLIF($3, ''), order_id)

@@ -26,7 +26,7 @@ type claim struct {
 
 var claims = map[string]claim{
 	"started":    {one: "order started", many: "orders started", filters: orderFilters},
-	"fault_hits": {one: "hit of the fault", many: "hits of the fault"}, // without filters
+	"fault_hits": {one: "hit of the fault", many: "hits of the fault"}, // has no filters
 	"messages": {
 		one: "message", many: "messages", filters: messageFilters,
 		counts: func(*message) bool { return true },
@@ -112,7 +112,7 @@ type finding struct {
 	n          int
 	duplicates int  // starts rejected as duplicates
 	gap        bool // an evicted message could change the result
-	untested   bool // the journal has no message for the claim
+	untested   bool // the journal has no checked message
 }
 
 // actual counts the orders, messages or hits of a claim.

@@ -40,7 +40,7 @@ type message struct {
 	Status         int
 	State, Err     string
 	Took           time.Duration
-	Signature      *verdict // nil without a check
+	Signature      *verdict // nil if the signature was not checked
 	Forged         bool
 	Cut            bool // deliberately incomplete
 	Rejection      *paymentsvctest.Rejection
@@ -124,7 +124,7 @@ type journal struct {
 	done   chan struct{}
 
 	mu        sync.Mutex
-	base      int        // the number before that of messages[0]
+	base      int        // messages[0] has the number base+1
 	messages  []*message // nil if evicted
 	oldest    int        // the index of the first message to evict
 	evicted   int
@@ -168,7 +168,7 @@ func (j *journal) arrive(m message) *message {
 	return &m
 }
 
-// update changes a message, and wakes the waiters for it.
+// update changes a message, and wakes the waiters for this message.
 func (j *journal) update(m *message, change func(*message)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

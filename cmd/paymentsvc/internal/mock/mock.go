@@ -45,7 +45,7 @@ type Options struct {
 	HTTP2 bool
 	// Trust is the configuration of HTTPS for notifications; nil trusts the system's CA certificates.
 	Trust *tls.Config
-	// Script has scripted outcomes, see [CheckScript].
+	// Script lists the scripted outcomes, see [CheckScript].
 	Script []string
 	// Origin is the public address, such as "http://127.0.0.1:8080".
 	Origin string
@@ -57,12 +57,12 @@ type Options struct {
 	JournalBytes int
 	// MaxSessions bounds the number of sessions. 0 means 100.
 	MaxSessions int
-	// Chosen has the origin of each setting by its name: a flag, a variable or a place in the file. Other settings
-	// are defaults of the mock server.
+	// Chosen is the origin of each setting by name, such as a flag, a variable or a place in the file. Settings not in
+	// Chosen are defaults of the mock server.
 	Chosen map[string]string
 	// Version is the version of the program.
 	Version string
-	// Stop, if not nil, is called by POST /_mock/stop.
+	// Stop, if not nil, is called for a POST /_mock/stop from the same machine.
 	Stop func()
 	// Logf, if not nil, is called with a line for each message.
 	Logf func(format string, args ...any)
@@ -189,7 +189,7 @@ type session struct {
 	name, prefix string
 	mock         *Mock
 	opt          Options
-	idSpace      int64 // Config.IDSpace; the main session has 0
+	idSpace      int64 // Config.IDSpace; 0 for the main session
 
 	mu     sync.Mutex
 	number int // of the epoch

@@ -91,7 +91,7 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only rejects a condition that is not in names, and values that no order or message can have. With such values an
+// only rejects conditions missing in names, and values impossible for an order or message. With such a value, an
 // expectation of 0 would always be met.
 func (e *epoch) only(f *filter, names ...string) error {
 	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }

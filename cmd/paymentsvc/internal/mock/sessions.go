@@ -106,8 +106,8 @@ func patchSettings(c *call, in settingsIn) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. An omitted setting has the value of the main session. For an omitted name, the mock
-// server chooses a name.
+// sessionIn is a new session. An omitted setting has the value of the main session. If the name is omitted, the
+// mock server chooses a name.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`

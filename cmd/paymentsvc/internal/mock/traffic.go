@@ -43,7 +43,7 @@ func fieldsOf(body []byte) fields {
 func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	e := s.current()
 	endpoint := strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/")
-	if !slices.Contains(endpoints(), endpoint) { // a known endpoint has no card number
+	if !slices.Contains(endpoints(), endpoint) { // a known endpoint cannot contain a card number
 		endpoint = mask.Text(endpoint)
 	}
 	m := e.journal.arrive(message{
@@ -205,7 +205,7 @@ func reasonOf(err error) string {
 	if u, ok := errors.AsType[*unsent](err); ok {
 		return u.text
 	}
-	return err.Error() // the fake's own
+	return err.Error() // an error of the fake
 }
 
 // errorText returns the text of an error of net/http without addresses and without a part of the response. The

@@ -83,7 +83,7 @@ type messageRow struct {
 	OrderURL           string
 }
 
-// pager has the number of a list's rows, and the addresses of the neighbouring pages or "".
+// pager has the number of rows of a list, and the address of each neighbouring page, or "" if it does not exist.
 type pager struct {
 	Count        int
 	Newer, Older string
@@ -244,7 +244,7 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
 	}
-	const maxCopied = 1000 // orders of one user_data, because each row of the page copies them
+	const maxCopied = 1000 // limits the copies of orders with one user_data for each row of the page
 	if n := e.fake.Started(m.Fields.UserData); n == 0 || n > maxCopied {
 		return paymentsvctest.Order{}, false
 	}
