@@ -153,7 +153,7 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 }
 
 // AssertNoneRejected fails the test if the server rejected a request, and prints the reasons. It ignores status calls
-// with an unknown user_data, because correct code detects a missing start with them. It fails if no request arrived.
+// with an unknown user_data, because they detect a missing start. It also fails if no request arrived.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
 	s.assertArrived(t)

@@ -44,7 +44,7 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 // refusedHost is the address of a proxy that dial refuses.
 const refusedHost = "refused.invalid"
 
-// refusing is the Proxy function of the transport, because net/http calls only this function before it connects. The
+// refusing is the Proxy function of the transport, because only this function gets a request before its connection. The
 // error of a refused connection is the same for a proxy and for the service.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if s.connecting(endpointAtEndOf(r.URL.Path)) {

@@ -48,7 +48,7 @@ type Receiver struct {
 // server.
 func ToEach(choose func(Notification) Receiver) Receiver { return Receiver{choose: choose} }
 
-// ToURL sends notifications to an address by HTTP. It does not follow redirects. A response may take 10 seconds.
+// ToURL sends notifications to an address by HTTP. It does not follow redirects, and waits at most 10 seconds.
 func ToURL(address string) Receiver { return Receiver{address: address} }
 
 // Via returns the receiver with a transport, for example a recorder. Deliver and Send pass their context and signed

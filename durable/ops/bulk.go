@@ -87,7 +87,7 @@ type bulkView struct {
 	Bad    string
 }
 
-// bulk shows a preview of an action, or applies a confirmed action if its rows are the rows of the preview.
+// bulk shows a preview of an action, or applies a confirmed action if its rows have not changed since the preview.
 func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	a, err := p.readAction(r)
@@ -297,8 +297,8 @@ func sortByLine(rows []durable.Row) {
 	slices.SortFunc(rows, func(a, b durable.Row) int { return cmp.Compare(linePlace(a), linePlace(b)) })
 }
 
-// linePlace returns a text that sorts by file, line and user_data. The number of digits precedes the line, because as
-// texts 10 sorts before 9.
+// linePlace returns a text that sorts by file, line and user_data. The number of digits precedes the line, because
+// the text 10 sorts before the text 9.
 func linePlace(row durable.Row) string {
 	line := strconv.FormatInt(row.Line, 10)
 	return fmt.Sprintf("%s %02d%s %s", row.Batch, len(line), line, row.UserData)

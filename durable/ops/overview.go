@@ -94,7 +94,7 @@ func (v fileView) Lines() int64 {
 	return 1 + v.ExpectedRows + v.Rejected
 }
 
-// minCounted is the minimum for the limit of the payouts counted in each file.
+// minCounted is the minimum limit of the counted payouts of a file.
 const minCounted = 100
 
 // filesView returns the newest files. It counts about maxCounted payouts, so that a page does not wait for large files.

@@ -125,7 +125,7 @@ func plain(text string) string {
 	}))
 }
 
-// body returns the body of a notification with only the end of each long number, even if the number is not a card's.
+// body returns the body of a notification with only the end of each long number, which may be a damaged card number.
 func body(text []byte) string { return escaped(longNumber.ReplaceAllStringFunc(string(text), end)) }
 
 func end(number string) string {

@@ -102,7 +102,7 @@ type program struct {
 	log      *slog.Logger
 	file     []byte // the payouts, in memory, so that the file cannot change between the import and the summary
 	measure  *telemetry
-	fake     *fakeService // nil if -service is set
+	fake     *fakeService // nil with a real service
 	client   *paymentsvc.Client
 	db, read *sql.DB // read is for pages
 	store    *durable.Store

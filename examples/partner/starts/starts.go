@@ -102,7 +102,7 @@ func (t *Table) started(ctx context.Context, userData, orderID, redirectURL stri
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after Commit
-	// Apply inserts the same row first. So Apply waits for this transaction, or this transaction waits for Apply.
+	// Apply inserts the same row first, so the later transaction waits for the earlier, and then sees its changes.
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO states (event, order_id, status, amount, final)
 		SELECT $1, $2, 'PENDING', amount, FALSE FROM starts WHERE user_data = $3

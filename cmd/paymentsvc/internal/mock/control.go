@@ -247,7 +247,7 @@ func (m *Mock) checkHost(host string) error {
 		"the mock server does not accept this host name: start it with -hosts and the name")
 }
 
-// decode parses the body. An empty body does not change into. decode rejects unknown names, and accepts every
+// decode parses the body. An empty body sets no value. decode rejects unknown names, and accepts every
 // Content-Type, because controlHandler checks the origin of the request.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)

@@ -201,7 +201,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes the oldest finished messages, with at least the given size, and reports whether it removed a message.
+// evict removes finished messages, the oldest first, until it has freed bytes. It reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -266,8 +266,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest returns at most limit matching messages, the newest first, without the newest skip messages. matches is the
-// number of all matching messages.
+// newest skips the newest matching messages, skip in number, and returns the next limit messages, the newest first.
+// matches is the number of all matching messages.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -39,7 +39,7 @@ type Options struct {
 	SchemeText string
 	// Notify is the address of the receiver. The default, "", sends no notifications.
 	Notify string
-	// Receivers have the addresses for notifications of certain projects and events, see [CheckReceivers].
+	// Receivers are the addresses for notifications of certain projects and events, see [CheckReceivers].
 	Receivers []string
 	// HTTP2 sends notifications by HTTP/2 only, even without TLS.
 	HTTP2 bool
@@ -192,7 +192,7 @@ type session struct {
 	idSpace      int64 // Config.IDSpace; 0 for the main session
 
 	mu     sync.Mutex
-	number int // of the epoch
+	number int // the number of epoch
 	epoch  *epoch
 	to     receivers
 	script []scripted

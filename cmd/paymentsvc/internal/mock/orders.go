@@ -91,7 +91,7 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only rejects conditions missing in names, and values impossible for an order or message. With such a value, an
+// only rejects conditions not in names, and values that an order or message cannot have. With such a value, an
 // expectation of 0 would always be met.
 func (e *epoch) only(f *filter, names ...string) error {
 	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }
@@ -164,8 +164,8 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
-// newestOrders returns at most limit matching orders, the newest first, without the newest skip orders. matches is the
-// number of all matching orders. match must not use the fake.
+// newestOrders skips the newest matching orders, skip in number, and returns the next limit orders, the newest first.
+// matches is the number of all matching orders. match must not use the fake.
 func (e *epoch) newestOrders(
 	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {

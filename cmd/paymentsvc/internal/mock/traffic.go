@@ -217,7 +217,7 @@ func errorText(err error) string {
 		if !ok {
 			return transport.ForLogs(err).Error()
 		}
-		err = e.Err // possibly another OpError, of a copy of the body to the connection
+		err = e.Err // another OpError, if net failed to copy the body to the connection
 	}
 }
 
