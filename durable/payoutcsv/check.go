@@ -20,7 +20,7 @@ var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 
 // ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above (at least
-// two), with or without their subtotals. Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
+// two), with or without subtotals. Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
 var ErrTotalRow = errors.New("payoutcsv: the last payout is the sum of the rows above")
 
 // keptRejections bounds Report.Rejections.
