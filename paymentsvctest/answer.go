@@ -27,7 +27,7 @@ func jsonAnswer(status int, v any) answer {
 	return newAnswer(status, "application/json", encode(v))
 }
 
-// encode writes v, of a type that cannot fail, as JSON without HTML escapes.
+// encode returns v as JSON without HTML escapes. The types used by its callers always encode.
 func encode(v any) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -47,7 +47,7 @@ func (c *Config) errorAnswer(status int, code json.RawMessage, message string) a
 	return c.formatted(true, jsonAnswer(status, body))
 }
 
-// formatted returns a response of the service itself in the format of Config.Format.
+// formatted applies Config.Format to a response of the server itself.
 func (c *Config) formatted(failed bool, a answer) answer {
 	if c.Format != nil {
 		a.status, a.body = c.Format(failed, a.status, a.header, a.body)
@@ -55,10 +55,10 @@ func (c *Config) formatted(failed bool, a answer) answer {
 	return a
 }
 
-// nested is a JSON object. Each value is nested, json.RawMessage, or a list of one of them.
+// nested is a JSON object. Each value is a nested, a json.RawMessage, or a list with one such value.
 type nested map[string]any
 
-// set sets the value at a dotted name, and creates the objects around it.
+// set sets the value at a dotted name, and creates the missing objects around the value.
 func (n nested) set(name string, value json.RawMessage) {
 	parent, below, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -73,7 +73,7 @@ func (n nested) set(name string, value json.RawMessage) {
 	child.set(below, value)
 }
 
-// makeLists replaces each object with "0" as its only name by a list.
+// makeLists replaces each object with "0" as its only name by a list of its value.
 func (n nested) makeLists() {
 	for name, value := range n {
 		child, ok := value.(nested)
@@ -103,7 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := ReadBody(r)
-	if err != nil || s.ends(r.Context(), e, BeforeCommit) { // after an error, the client has left
+	if err != nil || s.ends(r.Context(), e, BeforeCommit) { // the client has left after an error
 		s.abandon(w, false)
 		return
 	}
@@ -117,7 +117,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return strings.Contains(f.slot, AfterCommit.String())
 		})
 	}
-	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // a closed server's books may have been read already
+	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // the caller of Close may have counted the orders already
 		s.abandon(w, false)
 		return
 	}
@@ -142,13 +142,13 @@ type wholeBody struct {
 
 func (*wholeBody) Close() error { return nil }
 
-// ReadBody returns the body of a request and restores it. It reads at most one byte more than the server accepts. The
-// server reuses the bytes without a copy, and acts upon the error.
+// ReadBody returns the body of a request, and restores the body for the server. It reads at most one byte more than the
+// server accepts. Do not change the bytes, because the server reuses them. It also handles the error.
 func ReadBody(r *http.Request) ([]byte, error) {
 	if read, ok := r.Body.(*wholeBody); ok {
 		return read.whole, read.err
 	}
-	if r.Body == nil { // a request that no server has read
+	if r.Body == nil { // a request made by a test, not received by a server
 		return nil, nil
 	}
 	var body bytes.Buffer
@@ -163,7 +163,7 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	return read.whole, err
 }
 
-// Verdict is the server's own decision on a request, see Config.OnChecked.
+// Verdict is the decision of the server itself on a request, see Config.OnChecked.
 type Verdict struct {
 	// Rejection is the reason of a rejection, or nil.
 	Rejection *Rejection
@@ -174,8 +174,8 @@ type Verdict struct {
 	Signed bool
 }
 
-// answer returns the service's own response to the nth request at an endpoint. It also reports whether the server
-// processed the request. A status call for an unknown order counts as processed.
+// answer checks and processes the nth request at an endpoint, and returns the response without faults. It also reports
+// whether the server processed the request. A status call for an unknown order counts as processed.
 func (s *Server) answer(
 	r *http.Request, endpoint string, n int, body []byte, e *effects,
 ) (a answer, carriedOut bool) {
@@ -205,12 +205,12 @@ func (s *Server) explanation(why *rejection) string {
 	return why.message + ": " + why.fault.Reason
 }
 
-// ends applies the faults of a stage, and reports whether the request ends there.
+// ends applies the holds, hangs and drops of a stage, and reports whether they end the request.
 func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 	st := e.at(when)
 	for _, h := range st.holds {
 		select {
-		case <-h.release: // already open
+		case <-h.release: // already released, so the hold had no effect
 			continue
 		default:
 		}
@@ -240,8 +240,8 @@ func (s *Server) released(ctx context.Context, release <-chan struct{}) bool {
 	return false
 }
 
-// replacement returns the response that replaces the service's own, and its slot. The slot is "" without a
-// replacement.
+// replacement returns the response of a fault that replaces the server's response, and the slot of the fault. The slot
+// is "" without such a fault.
 func (s *Server) replacement(e *effects, when When) (a answer, slot string) {
 	if produce := e.at(when).answer; produce != nil {
 		return produce(s.cfg), "answer " + when.String()

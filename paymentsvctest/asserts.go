@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// Rejection is a request that the server itself rejected, not a fault.
+// Rejection describes a request rejected by the server itself, not by a fault.
 type Rejection struct {
-	// Endpoint is the path below {base_url}, and Number counts the requests there from 1. For an unknown endpoint it is
-	// the whole path, or its first 256 bytes.
+	// Endpoint is the path below {base_url}. For an unknown endpoint it is the whole path, or its first 256 bytes. Number
+	// is the number of the request at this endpoint, from 1.
 	Endpoint string
 	Number   int
 	// Problem is the reason.
 	Problem Problem
 	// Message describes the error, without values of the request.
 	Message string
-	// UserData is the user_data of the request, or "" for an unreadable body. Without an order, it is cut to 256 bytes.
+	// UserData is the user_data of the request, or "" for an unreadable body. If no order has it, it is cut to 256 bytes.
 	UserData string
 }
 
@@ -38,7 +38,7 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.books.started[userData]; len(known) > 0 {
-		userData = known[0].UserData // the record shares its memory
+		userData = known[0].UserData // shares the memory of the order's text
 	} else {
 		userData = bounded(userData)
 	}
@@ -51,8 +51,7 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	return &recorded
 }
 
-// Rejected returns the requests that the server itself rejected, the oldest first, without requests that a fault
-// rejected.
+// Rejected returns the requests rejected by the server itself, not by a fault, the oldest first.
 func (s *Server) Rejected() []Rejection {
 	list, _ := s.RejectedAfter(0)
 	return list
@@ -64,7 +63,7 @@ func bounded(text string) string {
 	if len(text) <= longest {
 		return text
 	}
-	return strings.Clone(strings.ToValidUTF8(text[:longest], "")) // without the memory of the whole text
+	return strings.Clone(strings.ToValidUTF8(text[:longest], "")) // so that the whole text can be freed
 }
 
 // RejectedAfter returns the rejections after the first n, and the number of all rejections.
@@ -77,7 +76,7 @@ func (s *Server) RejectedAfter(n int) (list []Rejection, all int) {
 // defaultMaxRecords is the default of Config.MaxRecords.
 const defaultMaxRecords = 100_000
 
-// record contains the latest entries of a list. When it has more than limit entries, it drops the older half.
+// record keeps the latest entries of a list. If it has more than limit entries, it drops the older half.
 type record[T any] struct {
 	limit   int
 	entries []T
@@ -93,7 +92,7 @@ func (r *record[T]) add(entries ...T) {
 	r.entries, r.dropped = slices.Clone(r.entries[first:]), r.dropped+first
 }
 
-// after returns the entries without the first n of all added entries, and the number of all.
+// after returns the kept entries after the first n added entries, and the number of all added entries.
 func (r *record[T]) after(n int) (list []T, all int) {
 	first := min(max(n-r.dropped, 0), len(r.entries))
 	return slices.Clone(r.entries[first:]), r.dropped + len(r.entries)
@@ -111,7 +110,7 @@ func assertComplete[T any](t testing.TB, s *Server, r *record[T]) {
 }
 
 // AssertStarted fails the test unless exactly times orders with a user_data were started. It also fails if a further
-// start was rejected as a duplicate, because the code must not send one.
+// start was rejected as a duplicate, because correct code does not send a duplicate.
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
@@ -135,7 +134,7 @@ func (s *Server) AssertOrders(t testing.TB, want int) {
 	}
 }
 
-// assertArrived fails the test without requests, because the code under test may use another address.
+// assertArrived fails the test if no request arrived, because the code under test may use another address.
 func (s *Server) assertArrived(t testing.TB) {
 	t.Helper()
 	if s.Requests(AnyEndpoint) == 0 {
@@ -143,8 +142,8 @@ func (s *Server) assertArrived(t testing.TB) {
 	}
 }
 
-// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints why. It also fails without
-// requests.
+// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints the reason. It also fails
+// if no request arrived.
 func (s *Server) AssertAllSigned(t testing.TB) {
 	t.Helper()
 	s.assertArrived(t)
@@ -154,7 +153,7 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 }
 
 // AssertNoneRejected fails the test if the server rejected a request, and prints the reasons. It ignores status calls
-// by an unknown user_data, because code uses them to detect a missing start. It also fails without requests.
+// with an unknown user_data, because they detect a missing start. It also fails if no request arrived.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
 	s.assertArrived(t)
@@ -168,8 +167,8 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 }
 
 // AssertDelivered fails the test unless the receiver has accepted each notification of [Server.Settle] and
-// [Server.Refund] with a 2xx, at the latest in a retry. The response to a notification cut by [CutAt] does not
-// count. It also fails without notifications.
+// [Server.Refund] with a 2xx, in the first attempt or a retry. The response to a notification cut by [CutAt] does not
+// count. AssertDelivered also fails if there was no notification.
 func (s *Server) AssertDelivered(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -185,7 +184,7 @@ func (s *Server) AssertDelivered(t testing.TB) {
 }
 
 // AssertForgeriesRefused fails the test if the receiver did not reject a forged, unsigned or altered notification, see
-// [Delivery.Rejected]. It also fails without such a notification, see [Forged].
+// [Delivery.Rejected]. It also fails if the receiver got no such notification, see [Forged].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
 	assertComplete(t, s, &s.deliveries)

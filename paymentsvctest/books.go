@@ -32,22 +32,22 @@ type Order struct {
 	Kind Kind
 	// Type is the type of a payment, or "" for other kinds.
 	Type paymentsvc.PaymentType
-	// ProjectID is the project that started it.
+	// ProjectID is the project that started the order.
 	ProjectID int64
-	// OrderID is the server's identifier, and UserData the partner's.
+	// OrderID is the identifier chosen by the server, and UserData the identifier chosen by the partner.
 	OrderID  string
 	UserData string
 	// Amount is always set.
 	Amount paymentsvc.Amount
-	// Status is PENDING at first, Numbers its numbers.
+	// Status is PENDING at first. Numbers are the numbers of Status.
 	Status  paymentsvc.StatusName
 	Numbers Numbers
-	// Refunded is the sum of the refunds in SUCCESS, not set without one.
+	// Refunded is the sum of the refunds in SUCCESS. It is not set before the first of these refunds.
 	Refunded paymentsvc.Amount
 
 	// Destination is the destination of a payout.
 	Destination string `json:"-"`
-	// CardData, Browser, Payer and Payee are the JSON of the request, or nil if the request had none.
+	// CardData, Browser, Payer and Payee are the JSON of the request's open objects. A missing object is nil.
 	CardData json.RawMessage `json:"-"`
 	Browser  json.RawMessage `json:"-"`
 	Payer    json.RawMessage `json:"-"`
@@ -62,8 +62,8 @@ func (o Order) Format(f fmt.State, _ rune) {
 // order is an Order in the books.
 type order struct {
 	Order
-	restored bool // without a known destination
-	unseen   int  // the status calls that still do not find it, of LateCommit
+	restored bool // seeded without a destination
+	unseen   int  // the number of further status calls that do not find the order, see LateCommit
 }
 
 func (o *order) payout() bool { return o.Kind == KindPayout }
@@ -73,7 +73,7 @@ type account struct {
 	Project
 	balance  *big.Rat // payout_balance
 	pending  *big.Rat // pending payments, forms and invoices
-	decimals int      // the most decimals of an amount until now
+	decimals int      // the maximum number of decimals in an amount until now
 }
 
 // books are the orders and balances. They are not safe for concurrent use.
@@ -113,7 +113,7 @@ func reject(problem Problem, message string) *rejection {
 	return &rejection{problem: problem, message: message}
 }
 
-// start enters a new pending order, or returns the existing one.
+// start enters a new pending order, or returns the existing order with the same user_data if repeated is SameOrder.
 func (b *books) start(o order, repeated Repeated) (*order, *rejection) {
 	inScope := func(other *order) bool { return other.ProjectID == o.ProjectID && other.payout() == o.payout() }
 	known := b.started[o.UserData]
@@ -127,7 +127,7 @@ func (b *books) start(o order, repeated Repeated) (*order, *rejection) {
 		case !same:
 			return nil, reject(ProblemRepeated, "user_data was used before, for an order that differs")
 		}
-		first.unseen = 0 // the response has its order_id
+		first.unseen = 0 // the response contains its order_id, so status calls must find it
 		return first, nil
 	}
 	o.Number = b.last + 1
@@ -175,7 +175,7 @@ func (b *books) orderID(number int) string {
 	return fmt.Sprintf("%08d-%04d-4000-8000-%012d", b.idSpace/low, b.idSpace%low, number)
 }
 
-// enter adds an order that its account already counts.
+// enter adds an order. The caller has added its amount to the account.
 func (b *books) enter(o order) *order {
 	entry := &o
 	b.orders = append(b.orders, entry)
@@ -185,8 +185,8 @@ func (b *books) enter(o order) *order {
 	return entry
 }
 
-// find returns the order of a status request. If the request has both identifiers, both must match. An order of
-// LateCommit does not match its first requests.
+// find returns the order of a status request. If the request has both identifiers, both must match. After LateCommit,
+// the order does not match the first requests.
 func (b *books) find(project int64, payout bool, orderID, userData string) *order {
 	fits := func(o *order) bool {
 		if o.ProjectID != project || o.payout() != payout || userData != "" && o.UserData != userData {
@@ -219,7 +219,7 @@ var (
 	errFinal     = errors.New("the document specifies no status after a payment's SUCCESS and FAILURE")
 )
 
-// settle puts an order into another status.
+// settle moves an order to a status, and updates the balances.
 func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, error) {
 	o := b.byID[orderID]
 	if o == nil {
@@ -237,7 +237,7 @@ func (b *books) settle(orderID string, status paymentsvc.StatusName) (*order, er
 	return o, b.change(o, &after)
 }
 
-// refund refunds a part of an order, if the refund is in SUCCESS.
+// refund adds amount to the refunds of an order if status is SUCCESS, and otherwise only checks the refund.
 func (b *books) refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (*order, error) {
 	o := b.byID[orderID]
 	if o == nil {
@@ -339,7 +339,7 @@ func fraction(a paymentsvc.Amount) *big.Rat {
 	return value
 }
 
-// decimals returns the most decimals of the amounts.
+// decimals returns the maximum number of decimals in the amounts.
 func decimals(amounts ...paymentsvc.Amount) (most int) {
 	for _, a := range amounts {
 		_, digits, _ := strings.Cut(a.String(), ".")
@@ -348,8 +348,8 @@ func decimals(amounts ...paymentsvc.Amount) (most int) {
 	return most
 }
 
-// amountOf returns a sum with these decimals, or without the zeros at its end if an Amount cannot hold them. It returns
-// an error for a sum with more digits.
+// amountOf returns a sum with the given number of decimals. If an Amount cannot hold them, it drops trailing zeros. It
+// returns an error if an Amount cannot hold the remaining digits.
 func amountOf(sum *big.Rat, decimals int) (paymentsvc.Amount, error) {
 	text := sum.FloatString(decimals)
 	a, err := paymentsvc.ParseAmount(text)

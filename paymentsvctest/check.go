@@ -92,7 +92,7 @@ var requestFields = func() map[string][]field {
 	}
 }()
 
-// check returns the call of a correct signature, and a rejection.
+// check checks a request. It returns the call if the signature is correct, and a rejection of an invalid request.
 func (s *Server) check(r *http.Request, endpoint string, body []byte) (*call, *rejection) {
 	fields := requestFields[endpoint]
 	contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -172,14 +172,14 @@ func messageOf(kind paymentsvc.MessageKind, r *http.Request, address *url.URL, b
 	}
 }
 
-// signedWith reports whether a secret has made the signature of a message.
+// signedWith reports whether a message has the signature made with a secret.
 func (s *Server) signedWith(secret paymentsvc.Secret, m *paymentsvc.Message) bool {
 	made, err := s.cfg.Scheme.Signature(secret, m)
 	return err == nil && made == m.Header.Get("Signature")
 }
 
-// SignedNotification reports whether a secret of the partner has signed a notification of this server, and whether it
-// is a Project.OldSecret. A transport of [Receiver.Via] detects a forgery with it.
+// SignedNotification reports whether a notification of this server is signed with a secret of the partner, and whether
+// that secret is a Project.OldSecret. Use it in a transport of [Receiver.Via] to detect forgeries.
 func (s *Server) SignedNotification(r *http.Request, body []byte) (signed, old bool) {
 	m := messageOf(paymentsvc.KindNotification, r, r.URL, body)
 	for _, p := range s.cfg.Projects {
@@ -206,11 +206,11 @@ func (s *Server) checkAge(at time.Time) *rejection {
 	return &rejection{ProblemTimestamp, message, &SignatureFault{Reason: message}}
 }
 
-// addressOf returns the address that the client signed. A router may have shortened r.URL, so it is read from the
-// request line; the host is a separate field.
+// addressOf returns the address signed by the client. It parses the request line, because a router may have changed
+// r.URL. If the request line has no host, addressOf uses r.Host.
 func addressOf(r *http.Request) *url.URL {
 	u, err := url.ParseRequestURI(r.RequestURI)
-	if err != nil { // a request that no server has read
+	if err != nil { // a request made by a test, not received by a server
 		copied := *r.URL
 		u = &copied
 	}
@@ -227,8 +227,8 @@ func addressOf(r *http.Request) *url.URL {
 // object is a JSON object with the JSON of each value by its name. The values are parts of the body.
 type object map[string]json.RawMessage
 
-// parseObject parses exactly one JSON object without duplicate names. With an error it returns the fields before the
-// mistake.
+// parseObject parses exactly one JSON object without duplicate names. After an error it returns the fields before
+// the mistake.
 func parseObject(data []byte) (object, error) {
 	o := object{}
 	if !utf8.Valid(data) {
@@ -256,7 +256,7 @@ func parseObject(data []byte) (object, error) {
 	return o, nil
 }
 
-// check returns an error for a wrong field. Its errors contain no value and no unknown name.
+// check returns an error for a missing, wrong or unknown field. The error contains no value and no unknown name.
 func (o object) check(fields []field) error {
 	known := 0
 	for _, f := range fields {

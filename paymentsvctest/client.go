@@ -17,13 +17,13 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// HTTPClient returns a client for this server. [Refuse] needs it. It uses a plain *http.Transport, so a
-// paymentsvc.Client can prove that a request was not sent. Its connections end with the server.
+// HTTPClient returns a client for this server. [Refuse] needs this client. It uses a plain *http.Transport, so that a
+// paymentsvc.Client can prove that a request was not sent. [Server.Close] closes its idle connections.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
 // ClientConfig returns the configuration of a client for one project: the address, the ids, a signer, a decoder of
-// errors, and HTTPClient. The signer is nil for an unknown project. It has the clock of Config.Now, so replace it to
-// test a wrong clock.
+// errors, and HTTPClient. The signer is nil for an unknown project. The signer uses Config.Now. To test a wrong clock,
+// replace the signer.
 func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 	c := paymentsvc.Config{
 		BaseURL:     s.URL,
@@ -44,7 +44,7 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 // refusedHost is the address of a proxy that dial refuses.
 const refusedHost = "refused.invalid"
 
-// refusing is the Proxy function of the transport. net/http has no other hook for a request before its connection. The
+// refusing is the Proxy function of the transport, because only this function gets a request before its connection. The
 // error of a refused connection is the same for a proxy and for the service.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if s.connecting(endpointAtEndOf(r.URL.Path)) {
@@ -64,7 +64,7 @@ func endpointAtEndOf(path string) string {
 	return ""
 }
 
-// dial connects, and remembers the connections of clients that called connecting.
+// dial connects to an address, and adds the connection to dialed, because its client has called connecting.
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host == refusedHost {
 		return nil, refusedBy(network)
@@ -75,7 +75,7 @@ func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dialed[conn.LocalAddr().String()] = true // earlier than its first request
+	s.dialed[conn.LocalAddr().String()] = true // before the first request of the connection
 	return &dialedConn{Conn: conn, server: s}, nil
 }
 
@@ -102,7 +102,7 @@ type dialedConn struct {
 	once   sync.Once
 }
 
-// Close forgets the address before another client can get it.
+// Close removes the local address from dialed before the system can assign it to another client.
 func (c *dialedConn) Close() error {
 	c.once.Do(func() {
 		c.server.mu.Lock()
@@ -114,14 +114,14 @@ func (c *dialedConn) Close() error {
 
 // StartInMemory is [Start] without a socket. Only HTTPClient and the client of ClientConfig reach the server, through
 // memory and with any host. The SDK's transport, the detection of unsent requests and all faults work as with a
-// socket. It works in a bubble of testing/synctest, and a wait of 30 seconds takes no time there. Send notifications
-// by [ToHandler] in a bubble. Start hangs in a bubble.
+// socket. In a bubble of testing/synctest, a wait of 30 seconds takes no time. Use [ToHandler] for notifications in a
+// bubble, and do not use Start in a bubble, because it hangs.
 func StartInMemory(t testing.TB, c Config) *Server {
 	t.Helper()
 	return start(t, c, (*Server).ListenInMemory)
 }
 
-// ListenInMemory is [Server.Listen] without a socket, see [StartInMemory]. The port in URL is closed.
+// ListenInMemory is [Server.Listen] without a socket, see [StartInMemory]. Other clients cannot connect to URL.
 func (s *Server) ListenInMemory() error {
 	return s.serve(&memory{conns: make(chan net.Conn), closed: make(chan struct{})}, "127.0.0.1:0")
 }
@@ -181,7 +181,7 @@ func (c *memoryConn) RemoteAddr() net.Addr { return c.remote }
 // Read behaves like a socket after a reset.
 func (c *memoryConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err == io.EOF && c.reset.Load() { //nolint:errorlint // a pipe returns it as it is
+	if err == io.EOF && c.reset.Load() { //nolint:errorlint // a pipe does not wrap io.EOF
 		err = &net.OpError{Op: "read", Net: c.local.Network(), Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 	}
 	return n, err

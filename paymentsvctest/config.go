@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// PartnerID is the only partner that the server knows. It is required.
 	PartnerID int64
-	// Projects are the projects of the partner. At least one is required.
+	// Projects are the projects of the partner. At least one project is required.
 	Projects []Project
 	// Scheme signs requests and notifications. It is required, because the document specifies no scheme.
 	Scheme paymentsvc.Scheme
@@ -34,7 +34,7 @@ type Config struct {
 	// every age, because the document specifies no tolerance.
 	Tolerance time.Duration
 	// Numbers has the status and status_code of each status name, because the document does not specify them. The
-	// defaults are this package's own choice: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
+	// defaults are a choice of this package: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
 	// ErrorCode and ErrorMessage are the names of the fields of an error's code and message, because the document does not
 	// specify them. "error.code" is the field code of the object error, and "errors.0.code" is in the list errors. ""
@@ -51,20 +51,20 @@ type Config struct {
 	// example [Server.Balance]. Without Check the server accepts any amount above 0 and any destination, because the
 	// document specifies no limits, and the payout balance may become negative.
 	Check func(Order) error
-	// LastOrder is the number before the first order. Set it to continue the ids of another server.
+	// LastOrder is the number before that of the first order. Set it to continue the numbers and ids of another server.
 	LastOrder int
 	// IDSpace is the first 12 digits of each order_id, as a number; 0 means zeros. Servers with different values have
 	// different ids.
 	IDSpace int64
-	// Pages is the begin of redirect_url and invoice_url, before payment/{order_id}, form/{order_id} or
-	// invoice/{order_id}. The default is "https://pay.example/", with a reserved name.
+	// Pages is the beginning of redirect_url and invoice_url, before payment/{order_id}, form/{order_id} or
+	// invoice/{order_id}. The default is "https://pay.example/", with a host name reserved for examples.
 	Pages string
 	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
 	// default, only [Server.SignatureFaults] returns it.
 	ExplainSignatures bool
 	// OnStart, if not nil, is called with each new order, after it is in the books and before the response. It may call
-	// the server: [Server.Settle] and then [Server.Deliver] send a notification before the response. Only [Server.Drain]
-	// hangs, because it waits for this request.
+	// the server: [Server.Settle] and then [Server.Deliver] send a notification before the response. Do not call
+	// [Server.Drain], because it waits for the same request.
 	OnStart func(Order)
 	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the
 	// response. The server does not check requests that a fault ends or responds to before the commitment.
@@ -72,15 +72,15 @@ type Config struct {
 	// Format, if not nil, rewrites the responses of the server itself, for example into another format of errors. failed
 	// reports whether the response is an error. Other responses and the changes by faults do not pass through Format.
 	Format func(failed bool, status int, header http.Header, body []byte) (newStatus int, newBody []byte)
-	// NotifyAttempts is the number of attempts of [Server.Deliver] without a 2xx response. 0 means 3, because the
-	// document does not specify retries.
+	// NotifyAttempts is the maximum number of attempts of [Server.Deliver] to send a notification. 0 means 3, which is a
+	// choice of this package, because the document does not specify retries.
 	NotifyAttempts int
-	// MaxRecords bounds the rejections, the signature faults and the deliveries that the server keeps. Above it, the
-	// server drops the older half, and assertions about dropped entries fail. 0 means 100,000. Orders are never dropped.
+	// MaxRecords bounds each of the lists of rejections, signature faults and deliveries. The server drops the older half
+	// of a longer list, and then the assertions about this list fail. 0 means 100,000. Orders are never dropped.
 	MaxRecords int
 }
 
-// Project is one project of the partner.
+// Project configures a project of the partner.
 type Project struct {
 	// ID is required.
 	ID int64
@@ -121,13 +121,13 @@ const (
 	ProblemHeader      Problem = "header"             // timestamp or signature missing, repeated or malformed: 401
 	ProblemSignature   Problem = "signature"          // not the signature of this request: 401
 	ProblemTimestamp   Problem = "timestamp"          // further from the clock than Config.Tolerance: 401
-	ProblemBody        Problem = "body"               // not one JSON object with each name once: 400
-	ProblemField       Problem = "field"              // missing, foreign or of the wrong type: 400
+	ProblemBody        Problem = "body"               // not one JSON object without duplicate names: 400
+	ProblemField       Problem = "field"              // missing, unknown or of the wrong type: 400
 	ProblemIDs         Problem = "ids"                // another partner, or an unknown project: 403
 	ProblemAmount      Problem = "amount"             // 0 or less, which the document does not forbid: 422
 	ProblemNotFound    Problem = "order_not_found"    // no such order in the project: 404
 	ProblemRepeated    Problem = "repeated_user_data" // see Repeated: 409
-	ProblemRefused     Problem = "refused"            // by Config.Check, or because of a too long balance: 422
+	ProblemRefused     Problem = "refused"            // by Config.Check, or for a balance with too many digits: 422
 )
 
 func defaultStatuses() map[Problem]int {
@@ -153,10 +153,10 @@ func defaultStatuses() map[Problem]int {
 type Repeated int
 
 const (
-	// RejectRepeated rejects it with ProblemRepeated. It is the zero value.
+	// RejectRepeated rejects the duplicate with ProblemRepeated. It is the zero value.
 	RejectRepeated Repeated = iota
-	// SameOrder responds with the existing order. It rejects requests with other differences than the four open
-	// objects.
+	// SameOrder responds with the existing order. It rejects a request that differs in more than the four open objects
+	// (card_data, browser, payer and payee).
 	SameOrder
 	// NewOrder starts another order.
 	NewOrder

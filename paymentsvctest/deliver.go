@@ -23,13 +23,13 @@ import (
 type Delivery struct {
 	// Notification is the notification of the attempt.
 	Notification Notification
-	// Faults are the faults that were injected into it.
+	// Faults are the texts of the faults chosen for the notification.
 	Faults []string
-	// Forged reports whether a receiver must reject it: a forgery, or an unsigned or altered notification.
+	// Forged reports whether the receiver must reject the notification, because it is a forgery, unsigned or altered.
 	Forged bool
-	// HTTPStatus is the status of the response, or 0 without a response.
+	// HTTPStatus is the status of the response, or 0 if there was no response.
 	HTTPStatus int
-	// Err is the reason of a missing response. Its text has no part of a response.
+	// Err is the reason of a missing response. Its text does not contain any part of a response.
 	Err error
 }
 
@@ -66,7 +66,7 @@ func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
 }
 
 // Deliver sends the notifications of the outbox in sequence, with the faults of the rules and Chaos, and returns the
-// attempts. A notification without a 2xx response stays in the outbox, at most Config.NotifyAttempts times. The
+// attempts. A notification stays in the outbox until a 2xx response, for at most Config.NotifyAttempts attempts. The
 // document specifies no retries, so the next Deliver is the retry. Without a receiver Deliver has no effect.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
 	due, receiver := s.due()
@@ -112,9 +112,9 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 	return s.send(ctx, receiver, n, e, texts(faults))
 }
 
-// SendBody sends a body unchanged, without the outbox, the rules and the deliveries. A nil header is replaced by one
-// with a signature at this time, by the key of the project. It returns the HTTP status of the response, and an error
-// for an unknown project.
+// SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. If header is nil,
+// it signs the body at this time with the key of the project. It returns the HTTP status of the response. With a nil
+// header, it returns an error for an unknown project.
 func (s *Server) SendBody(
 	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
 ) (int, error) {
@@ -133,7 +133,7 @@ func (s *Server) SendBody(
 	})
 }
 
-// tried keeps a notification for the next Deliver, unless it was accepted or this was the last attempt.
+// tried keeps a notification for the next Deliver, unless the receiver accepted it or this was the last attempt.
 func (s *Server) tried(l *outboxEntry, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *Server) send(
 	}
 	var done []Delivery
 	if e.forge {
-		forged := one(s.forgery(n), "not "+p.Secret, &deliveryEffects{}) // whole, in time, and not lost
+		forged := one(s.forgery(n), "not "+p.Secret, &deliveryEffects{}) // without other faults
 		forged.Forged, forged.Faults = true, []string{Forged().text}
 		if forged.arrived() {
 			s.markApplied(&e.pendingFaults, "forged")
@@ -263,10 +263,10 @@ func (s *Server) send(
 	return s.record(done...)
 }
 
-// arrived reports whether the receiver was reached.
+// arrived reports whether the receiver got at least a part of the notification.
 func (d Delivery) arrived() bool { return d.Err == nil || errors.Is(d.Err, errCut) }
 
-// cuts reports whether a part of n is not sent.
+// cuts reports whether a fault omits the end of n.
 func (e *deliveryEffects) cuts(n Notification) bool {
 	if e.cut == nil {
 		return false
@@ -305,7 +305,7 @@ func (s *Server) record(done ...Delivery) []Delivery {
 	return done
 }
 
-// forgery claims another status.
+// forgery returns n with another status.
 func (s *Server) forgery(n Notification) Notification {
 	claim := paymentsvc.StatusSuccess
 	if n.StatusDescription == claim {
@@ -331,7 +331,7 @@ func (s *Server) transmit(
 	if err != nil {
 		return 0, err
 	}
-	req.ContentLength, req.Body = int64(length), io.NopCloser(body) // without GetBody, because net/http may send it twice
+	req.ContentLength, req.Body = int64(length), io.NopCloser(body) // no GetBody, so that net/http sends it once
 	if to.handler != nil {
 		return handle(to.handler, req)
 	}
@@ -342,7 +342,7 @@ func (s *Server) transmit(
 	resp, err := client.Do(req)
 	switch {
 	case errors.Is(err, errCut):
-		return 0, errors.Unwrap(err) // without the address
+		return 0, errors.Unwrap(err) // without the receiver's address
 	case err != nil:
 		return 0, transport.ForLogs(err) // the receiver can repeat the notification in an invalid response
 	}
@@ -386,7 +386,7 @@ func handle(h http.Handler, req *http.Request) (status int, err error) {
 	req.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
 	w := httptest.NewRecorder()
 	defer func() {
-		if stopped := recover(); stopped == http.ErrAbortHandler { //nolint:errorlint // net/http compares so too
+		if stopped := recover(); stopped == http.ErrAbortHandler { //nolint:errorlint // net/http makes the same comparison
 			status, err = 0, http.ErrAbortHandler
 		} else if stopped != nil {
 			panic(stopped)

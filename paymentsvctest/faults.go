@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// When is the side of an order's commitment. It has an effect only on calls that start an order.
+// When is the time of a fault, before or after the server processes the request and commits a started order.
 type When int
 
 const (
-	// BeforeCommit prevents the start. It is the zero value.
+	// BeforeCommit is before the server processes the request. It is the zero value.
 	BeforeCommit When = iota
-	// AfterCommit leaves the order started, although the partner does not learn it.
+	// AfterCommit is after the server has processed the request. It has no effect on a rejected request.
 	AfterCommit
 )
 
@@ -30,10 +30,10 @@ func (w When) String() string {
 	return "before"
 }
 
-// Fault is a fault of one request. The zero value has no effect. The faults of one request combine in a fixed order.
-// Refuse and Reset come first. Before the commitment, Hold, Hang, Drop and other responses follow, and the same
-// faults again after it. LateCommit follows. At the end WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts
-// change the response.
+// Fault is a fault of one request. The zero value has no effect. The server applies the faults of one request in this
+// order: Refuse and Reset; Hold, Hang, Drop and the faults that replace the response, before the commitment; Hold, Hang
+// and Drop after the commitment; LateCommit; the faults that replace the response after the commitment. At the end,
+// WrongShape, WrongDate, Oversized, GzipBomb, Slow and the cuts change the response.
 type Fault struct {
 	text  string
 	slot  string // different faults in one slot exclude each other
@@ -48,7 +48,7 @@ type effects struct {
 	pendingFaults
 	refuse, reset bool
 	before, after stage
-	unseen        *int // the status calls that do not find the order, of LateCommit
+	unseen        *int // the number of status calls that do not find the order; nil without LateCommit
 	wrongShape    bool
 	date          *time.Duration
 	size          int
@@ -57,7 +57,7 @@ type effects struct {
 	cut           cut
 }
 
-// stage has the faults before or after the commitment. They can end a request.
+// stage has the faults before or after the commitment that delay, end or replace a response.
 type stage struct {
 	holds  []hold
 	hang   bool
@@ -77,7 +77,7 @@ func (e *effects) at(when When) *stage {
 	return &e.before
 }
 
-// cut has the kind and the place of an incomplete response.
+// cut is the framing of an incomplete response, and the number of bytes before its end.
 type cut struct {
 	framing framing
 	at      int
@@ -93,7 +93,7 @@ const (
 	inHeader
 )
 
-// add adds the faults of a rule, nil for Chaos; of two that exclude each other the later one counts.
+// add adds the faults of a rule. r is nil for Chaos. Of two different faults in one slot, the later fault applies.
 func (e *effects) add(r *Rule, faults []Fault) {
 	addAll(&e.pendingFaults, r, faults, func(f Fault) (slot, text string) {
 		if f.apply != nil {
@@ -121,10 +121,10 @@ func Drop(when When) Fault {
 	return Fault{"drop " + when.String(), "drop " + when.String(), func(e *effects) { e.at(when).drop = true }}
 }
 
-// LateCommit acts like a request that arrives after its call has failed. It closes the connection of a start without a
-// response, and the next queries of status_payment and status_payout that match the order do not find it. Then, or
-// after a change of its status, they do. Code that starts the order again after "not found" starts two, with
-// [NewOrder] or a new user_data. The fault has no effect on other calls.
+// LateCommit simulates a start that reaches the service after the call has failed. It closes the connection without a
+// response. For the given number of queries, status_payment and status_payout do not find the order, unless its status
+// changes or a further start returns its order_id. Code that starts the order again after "not found" starts two
+// orders, with [NewOrder] or a new user_data. The fault has no effect on other calls.
 func LateCommit(queries int) Fault {
 	queries = max(queries, 0)
 	return Fault{"late-commit " + strconv.Itoa(queries), "late-commit", func(e *effects) { e.unseen = &queries }}
@@ -135,8 +135,8 @@ func Hang(when When) Fault {
 	return Fault{"hang " + when.String(), "hang " + when.String(), func(e *effects) { e.at(when).hang = true }}
 }
 
-// Hold delays the request until release is closed, the client leaves or the server closes. It lets a test choose the
-// order of events without a sleep. ParseFault cannot make one.
+// Hold delays the request until release is closed, the client leaves or the server closes. A test controls the order of
+// events with it, without a sleep. [ParseFault] does not support Hold.
 func Hold(when When, release <-chan struct{}) Fault {
 	h := hold{fmt.Sprintf("hold %s %p", when, release), release}
 	return Fault{"hold " + when.String(), h.slot, func(e *effects) { e.at(when).holds = append(e.at(when).holds, h) }}
@@ -145,15 +145,15 @@ func Hold(when When, release <-chan struct{}) Fault {
 // Answer replaces the response. It panics unless the HTTP status is from 200 to 599.
 func Answer(when When, httpStatus int, contentType, body string) Fault {
 	mustBeStatus(httpStatus)
-	contentType = strings.ReplaceAll(contentType, " ", "") // one word for ParseFault; the same to HTTP
+	contentType = strings.ReplaceAll(contentType, " ", "") // ParseFault reads one word; HTTP ignores the spaces
 	return replaced(strings.TrimRight(fmt.Sprintf("answer %s %d %s %s", when, httpStatus, contentType, body), " "), when,
 		func(*Config) answer {
 			return newAnswer(httpStatus, contentType, []byte(body))
 		})
 }
 
-// Reject rejects a request before the commitment, in the fields of Config.ErrorCode and Config.ErrorMessage, as the
-// service does. The code becomes a JSON text. It panics unless the HTTP status is from 200 to 599.
+// Reject rejects a request before the commitment, with code and message in the fields named by Config.ErrorCode and
+// Config.ErrorMessage. It encodes code as a JSON string. It panics unless the HTTP status is from 200 to 599.
 func Reject(httpStatus int, code, message string) Fault {
 	mustBeStatus(httpStatus)
 	return replaced(fmt.Sprintf("reject %d %s %s", httpStatus, code, message), BeforeCommit, func(c *Config) answer {
@@ -176,9 +176,9 @@ func BadGateway(when When) Fault {
 	})
 }
 
-// TooManyRequests responds with HTTP 429 and a Retry-After header in whole seconds, rounded up. [BeforeCommit] has
-// the body of a service with a rate limit, in the fields of Config.ErrorCode and Config.ErrorMessage. [AfterCommit]
-// has the page of a gateway behind the service.
+// TooManyRequests responds with HTTP 429 and a Retry-After header in whole seconds, rounded up. With [BeforeCommit],
+// the body is an error in the fields named by Config.ErrorCode and Config.ErrorMessage. With [AfterCommit], the body is
+// plain text, as from a gateway in front of the service.
 func TooManyRequests(when When, retryAfter time.Duration) Fault {
 	return replaced(fmt.Sprintf("too-many-requests %s %s", when, retryAfter), when, func(c *Config) answer {
 		a := newAnswer(http.StatusTooManyRequests, "text/plain; charset=utf-8", []byte("too many requests\n"))
@@ -203,7 +203,7 @@ func replaced(text string, when When, produce func(*Config) answer) Fault {
 	return Fault{text, "answer " + when.String(), func(e *effects) { e.at(when).answer = produce }}
 }
 
-// WrongShape responds with the right fields, but values of wrong types.
+// WrongShape replaces each value of the response by a value of another type.
 func WrongShape() Fault {
 	return Fault{"wrong-shape", "wrong-shape", func(e *effects) { e.wrongShape = true }}
 }
@@ -213,18 +213,18 @@ func WrongDate(skew time.Duration) Fault {
 	return Fault{"wrong-date " + skew.String(), "wrong-date", func(e *effects) { e.date = &skew }}
 }
 
-// Oversized pads the response with spaces to a number of bytes.
+// Oversized pads the response with spaces to the given number of bytes.
 func Oversized(bytes int) Fault {
 	return Fault{fmt.Sprintf("oversized %d", bytes), "oversized", func(e *effects) { e.size = bytes }}
 }
 
-// GzipBomb pads the response with spaces to a number of bytes and compresses it, even for clients without
-// compression.
+// GzipBomb pads the response with spaces to the given number of bytes and compresses it, even if the client does not
+// accept gzip.
 func GzipBomb(bytes int) Fault {
 	return Fault{fmt.Sprintf("gzip-bomb %d", bytes), "gzip-bomb", func(e *effects) { e.bomb = bytes }}
 }
 
-// Slow sends the body one byte at a time, with a pause before each.
+// Slow sends the body one byte at a time, with a pause before each byte.
 func Slow(pause time.Duration) Fault {
 	return Fault{"slow " + pause.String(), "slow", func(e *effects) { e.slow = pause }}
 }
@@ -235,12 +235,12 @@ func Cut(n int) Fault { return cutting("cut", withLength, n) }
 // CutChunked closes the connection after n bytes of a chunked body. The client detects it.
 func CutChunked(n int) Fault { return cutting("cut-chunked", chunked, n) }
 
-// CutUnframed closes the connection after n bytes of a body without a length. Only the JSON is incomplete. It needs
-// HTTP/1.1; over HTTP/2 it is [Cut].
+// CutUnframed closes the connection after n bytes of a body without a length. The client can detect it only by the
+// incomplete JSON. CutUnframed needs HTTP/1.1. Over HTTP/2 it acts like [Cut].
 func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n) }
 
-// CutHeader closes the connection after n bytes of the status line and the header. It needs HTTP/1.1; over HTTP/2 it is
-// [Drop].
+// CutHeader closes the connection after n bytes of the status line and the header. It needs HTTP/1.1. Over HTTP/2 it
+// acts like [Drop].
 func CutHeader(n int) Fault { return cutting("cut-header", inHeader, n) }
 
 func cutting(name string, f framing, n int) Fault {
@@ -265,7 +265,7 @@ func AllFaults() []Fault {
 var errSyntax = errors.New("paymentsvctest: not a fault")
 
 // ParseFault reads the text of [Fault.String], such as "drop after", "cut 10", "slow 5ms", "too-many-requests before
-// 2s" or "reject 402 E17 no money". Anything else is an error.
+// 2s" or "reject 402 E17 no money". It returns an error for any other text.
 func ParseFault(text string) (Fault, error) {
 	p := parser{left: text}
 	return parse(&p, map[string]func() Fault{
@@ -291,7 +291,7 @@ func ParseFault(text string) (Fault, error) {
 	})
 }
 
-// parse parses a fault. Its first word is the key in makers.
+// parse parses a fault. The first word of the text is the key in makers.
 func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 	text := p.left
 	name := p.word()
@@ -304,7 +304,7 @@ func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 	return fault, p.end(text)
 }
 
-// parser takes words off the front of a text, and keeps the first error.
+// parser reads a text word by word, and keeps the first error.
 type parser struct {
 	left string
 	err  error

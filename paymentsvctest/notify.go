@@ -14,14 +14,14 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Notification is the body of a notification, with its fields in the document's order (section 6). [Server.Send]
-// sends it unchanged, so you can modify any field before.
+// Notification is the body of a notification, with its fields in the document's order (section 6). You can change any
+// field before a call of [Server.Send].
 type Notification struct {
-	// ProjectID is the project of the signing secret. It is not sent.
+	// ProjectID is the project whose secret signs the notification. It is not a field of the body.
 	ProjectID int64 `json:"-"`
 
-	// Event, OrderID, Status, StatusDescription, StatusCode, Amount and UserData are the document's fields; "" for
-	// UserData leaves it out.
+	// Event, OrderID, Status, StatusDescription, StatusCode, Amount and UserData are the document's fields. An empty
+	// UserData is omitted.
 	Event             paymentsvc.EventType  `json:"event"`
 	OrderID           string                `json:"order_id"`
 	Status            int64                 `json:"status"`
@@ -31,7 +31,7 @@ type Notification struct {
 	UserData          string                `json:"user_data,omitempty"`
 }
 
-// String returns a line for the messages of tests.
+// String returns the notification on one line.
 func (n Notification) String() string {
 	return fmt.Sprintf("%s %s %s for user_data %q, %s", n.Event, n.OrderID, n.Amount, n.UserData, n.StatusDescription)
 }
@@ -40,7 +40,7 @@ func (n Notification) String() string {
 type Receiver struct {
 	address   string
 	handler   http.Handler
-	transport http.RoundTripper // nil for the server's own
+	transport http.RoundTripper // nil for the server's transport
 	choose    func(Notification) Receiver
 }
 
@@ -48,18 +48,18 @@ type Receiver struct {
 // server.
 func ToEach(choose func(Notification) Receiver) Receiver { return Receiver{choose: choose} }
 
-// ToURL sends notifications to an address by HTTP. It follows no redirects, and waits 10 seconds for the response.
+// ToURL sends notifications to an address by HTTP. It does not follow redirects, and waits at most 10 seconds.
 func ToURL(address string) Receiver { return Receiver{address: address} }
 
 // Via returns the receiver with a transport, for example a recorder. Deliver and Send pass their context and signed
-// requests to it. It has no effect on [ToHandler].
+// requests to the transport. Via has no effect on [ToHandler].
 func (r Receiver) Via(transport http.RoundTripper) Receiver {
 	r.transport = transport
 	return r
 }
 
-// ToHandler passes notifications to h, as requests for a path such as "/notifications", on the goroutine of Deliver or
-// Send: when these return, h has returned. It does not recover a panic of h.
+// ToHandler passes notifications to h, as requests for a path such as "/notifications". h runs on the goroutine of
+// Deliver or Send, so it has returned when they return. ToHandler does not recover a panic of h.
 func ToHandler(h http.Handler, path string) Receiver {
 	return Receiver{handler: h, address: (&url.URL{Scheme: "http", Host: "partner.example", Path: path}).String()}
 }
@@ -86,8 +86,8 @@ type outboxEntry struct {
 	Notification
 	attempts int
 	number   int
-	wait     int              // calls of Deliver to pass by
-	effects  *deliveryEffects // nil before the choice of the faults
+	wait     int              // number of calls of Deliver to skip
+	effects  *deliveryEffects // nil until the faults are chosen
 	faults   []string
 }
 
@@ -116,8 +116,8 @@ func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 }
 
 // Seed enters an order in any status. It assigns Number and Numbers, and OrderID if that is "". It does not send a
-// notification or call Config.Check and Config.OnStart. It returns an error for an order without an
-// amount above 0, an unknown kind or project, a duplicate OrderID, or a too long balance.
+// notification, and does not call Config.Check and Config.OnStart. It returns an error for an order without an amount
+// above 0, an unknown kind or project, a duplicate OrderID, a status without Config.Numbers, or a too long balance.
 func (s *Server) Seed(o Order) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,10 +131,10 @@ func (s *Server) Seed(o Order) (Order, error) {
 // ErrOrderExists is the error of [Server.Seed] for an OrderID that is in the books.
 var ErrOrderExists = errors.New("the order_id exists")
 
-// Refund puts a refund.status_changed with the order's order_id into the outbox, and, if status is SUCCESS, refunds
-// amount of a payment, form or invoice. The document specifies no call for a refund (section 4.8), so the service
-// starts it. Refund returns an error for an order without SUCCESS, for an amount of 0 or less or above the unrefunded
-// part, and for a status without Config.Numbers.
+// Refund puts a refund.status_changed with the order_id of a payment, form or invoice into the outbox. If status is
+// SUCCESS, it also refunds amount. The document specifies no call for a refund (section 4.8), so the service starts
+// it. Refund returns an error for an unknown order, a payout, an order not in SUCCESS, an amount of 0 or less or above
+// the unrefunded part, and a status without Config.Numbers.
 func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +147,8 @@ func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status payment
 	return s.post(n), nil
 }
 
-// Compose returns the notification of an order's change to status, without the change. Send it with [Server.Send],
-// for example as a late PENDING. It returns an error for an unknown order.
+// Compose returns the notification of a change of an order to status, but does not change the order. Send the
+// notification with [Server.Send], for example as a late PENDING. Compose returns an error for an unknown order.
 func (s *Server) Compose(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (o *order) notification(status paymentsvc.StatusName, numbers Numbers) Noti
 	return n
 }
 
-// post puts a notification into the outbox. The lock is held.
+// post puts a notification into the outbox. The caller holds the lock.
 func (s *Server) post(n Notification) Notification {
 	s.posted++
 	l := &outboxEntry{Notification: n, number: s.posted}
@@ -219,7 +219,7 @@ type deliveryEffects struct {
 	repeat    int
 }
 
-// add adds the faults of a rule. r is nil for Chaos and Send. The last fault of a kind applies.
+// add adds the faults of a rule. r is nil for Chaos and Send. Of different faults of one kind, the last fault applies.
 func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
 	addAll(&e.pendingFaults, r, faults, func(f NotificationFault) (kind, text string) {
 		if f.apply != nil {
@@ -227,13 +227,13 @@ func (e *deliveryEffects) add(r *Rule, faults []NotificationFault) {
 		}
 		kind, _, _ = strings.Cut(f.text, " ")
 		if kind == "late" || kind == "early" {
-			kind = "skewed" // the two exclude each other
+			kind = "skewed" // late and early exclude each other
 		}
 		return kind, f.text
 	})
 }
 
-// Lost does not send the notification. It counts as a failed attempt. A forgery is sent nevertheless.
+// Lost does not send the notification, and counts as a failed attempt. It does not prevent the forgery of [Forged].
 func Lost() NotificationFault {
 	return NotificationFault{"lost", func(e *deliveryEffects) { e.lost = true }}
 }
@@ -243,18 +243,18 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered sends it after the next notification. The last notification waits for the next Deliver.
+// Reordered sends the notification after the next notification. The last notification waits for the next Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
 
-// Delayed keeps it in the outbox for n calls of Deliver.
+// Delayed keeps the notification in the outbox for n calls of Deliver.
 func Delayed(n int) NotificationFault {
 	return NotificationFault{"delayed " + strconv.Itoa(n), func(e *deliveryEffects) { e.delay = n }}
 }
 
 // Forged first sends a forgery, and then the genuine notification. The forgery claims SUCCESS, or FAILURE instead of
-// SUCCESS. Its key is unknown. Other faults do not affect it.
+// SUCCESS. It is signed with an unknown key. Other faults do not affect the forgery.
 func Forged() NotificationFault {
 	return NotificationFault{"forged", func(e *deliveryEffects) { e.forge = true }}
 }
@@ -346,7 +346,7 @@ func altered(body []byte) []byte {
 	return changed
 }
 
-// cutReader reads body, or only its first bytes and then an error.
+// cutReader returns a reader of body, or of its first bytes followed by an error.
 func cutReader(body []byte, cut func(size int) int) io.Reader {
 	if cut == nil || cut(len(body)) >= len(body) {
 		return bytes.NewReader(body)

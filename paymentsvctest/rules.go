@@ -12,7 +12,7 @@ import (
 )
 
 // The endpoints, for [Server.Fault] and [Server.Requests]. InitPayment matches all four types, and a path such as
-// "init_payment/sbp" matches one.
+// "init_payment/sbp" matches one type.
 const (
 	InitPayment   = "init_payment"
 	StatusPayment = "status_payment"
@@ -30,22 +30,22 @@ func covers(pattern, endpoint string) bool {
 	return pattern == AnyEndpoint || endpoint == pattern || strings.HasPrefix(endpoint, pattern+"/")
 }
 
-// Which selects requests or notifications of a rule. It counts them from 1 after the creation of the rule. The zero
-// value is [Every].
+// Which selects requests or notifications of a rule by their number. The first request or notification that matches the
+// rule has number 1. The zero value is [Every].
 type Which struct {
 	text  string
 	match func(n int) bool
 }
 
-// Every selects all.
+// Every selects every request or notification.
 func Every() Which { return Which{"every", func(int) bool { return true }} }
 
-// Nth selects only the nth.
+// Nth selects only the nth request or notification.
 func Nth(n int) Which {
 	return Which{fmt.Sprintf("number %d", n), func(i int) bool { return i == n }}
 }
 
-// First selects the first n.
+// First selects the first n requests or notifications.
 func First(n int) Which {
 	return Which{fmt.Sprintf("first %d", n), func(i int) bool { return i <= n }}
 }
@@ -65,8 +65,8 @@ func (w Which) selects(n int) bool { return w.match == nil || w.match(n) }
 
 // Rule is a rule of [Server.Fault] or [Server.FaultNotifications].
 type Rule struct {
-	// On is the endpoint or the event, "" for all. Which is the selection. Faults are the faults as text for
-	// ParseFault or ParseNotificationFault.
+	// On is the endpoint or the event, or "" for all. Which is the text of the selection. Faults are the texts of the
+	// faults, for ParseFault or ParseNotificationFault.
 	On     string
 	Which  string
 	Faults []string
@@ -78,23 +78,23 @@ type Rule struct {
 	entries  func(Notification) bool
 	faults   []Fault             // of requests
 	notified []NotificationFault // of notifications
-	// The server's lock guards these.
-	connects int // attempts to connect that the rule was about
-	arrivals int // requests, or notifications, that the rule was about
+	// The server's lock guards the counters below.
+	connects int // attempts to connect that match the rule
+	arrivals int // requests or notifications that match the rule
 	hits     int
 }
 
 // Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it, because
-// a test of a fault without effect passes too easily. Examples without effect are a cut after the end of the response,
-// a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault after a fault that ended the
-// request.
+// a test passes too easily if its fault has no effect. Examples of faults without effect are a cut after the end of the
+// response, a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault that follows the end
+// of the request by another fault.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	return r.hits
 }
 
-// Remove ends the rule. Faults that it has already injected stay.
+// Remove ends the rule. Faults already injected remain, for example in a delayed notification.
 func (r *Rule) Remove() {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -211,8 +211,8 @@ func (s *Server) Chaos(c Chaos) (seed uint64) {
 	return c.Seed
 }
 
-// pick returns one fault, or sometimes two, for one call in OneIn. The result depends only on the seed, the stream and
-// the number of earlier calls for the stream.
+// pick returns one or two faults for one call in OneIn on average, and no fault for the other calls. The result depends
+// only on the seed, the stream and the number of earlier calls for the stream.
 func pick[F any](c *chaos, stream string, faults []F) []F {
 	if c == nil || len(faults) == 0 {
 		return nil
@@ -231,7 +231,7 @@ func pick[F any](c *chaos, stream string, faults []F) []F {
 	return picked
 }
 
-// connecting decides whether a connection of HTTPClient's client is refused.
+// connecting reports whether a fault refuses a new connection of HTTPClient's client, and counts the hits.
 func (s *Server) connecting(endpoint string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *Server) connecting(endpoint string) bool {
 	return refused
 }
 
-// arriving counts a request and decides on its faults.
+// arriving counts a request, and returns its number at the endpoint and its faults.
 func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,15 +282,15 @@ func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects
 // pendingFaults are the faults of one request or notification before they take effect.
 type pendingFaults []pendingFault
 
-// pendingFault is a fault of a rule. Of two different faults in one slot, the later one applies.
+// pendingFault is a fault of a rule. Of two different faults in one slot, the later fault applies.
 type pendingFault struct {
 	slot, text string
 	rule       *Rule
-	left       *int // faults of the rule without an effect
+	left       *int // the number of the rule's faults that have not taken effect
 }
 
-// addAll adds the faults of a rule. r may be nil. apply applies one fault and returns its slot, or "" for the zero
-// value.
+// addAll adds the faults of r, or of no rule if r is nil. apply adds one fault to the effects, and returns its slot and
+// text. The slot is "" for the zero value.
 func addAll[F any](s *pendingFaults, r *Rule, faults []F, apply func(F) (slot, text string)) {
 	left := 0
 	for _, f := range faults {
@@ -304,12 +304,12 @@ func addAll[F any](s *pendingFaults, r *Rule, faults []F, apply func(F) (slot, t
 		}), pendingFault{slot, text, r, &left})
 	}
 	if left == 0 && r != nil {
-		r.hits++ // a rule without faults counts its requests
+		r.hits++ // a rule without faults hits each selected request
 	}
 }
 
-// markApplied counts the faults in a slot. A rule hits when all of its faults took effect. Call markApplied before
-// the client can see the effect and call [Rule.Hits].
+// markApplied records that the faults in a slot took effect. A rule hits when all of its faults took effect. Call
+// markApplied before the client can see the effect, because the client may then call [Rule.Hits].
 func (s *Server) markApplied(faults *pendingFaults, slot string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ type Server struct {
 	books  *books
 	rules  []*Rule // for requests
 	chaos  *chaos
-	dialed map[string]bool // local addresses of the connections that HTTPClient's client has open
+	dialed map[string]bool // local addresses of the open connections of HTTPClient's client
 
 	arrivals   map[string]int // requests by endpoint
 	rejections record[Rejection]
@@ -47,19 +47,19 @@ type Server struct {
 	notifyRules []*Rule
 	receiver    Receiver
 	outbox      []*outboxEntry
-	posted      int                   // the number of all entries, also delivered ones
-	untaken     map[*outboxEntry]bool // entries without a 2xx response
+	posted      int                   // the number of all entries, including delivered entries
+	untaken     map[*outboxEntry]bool // entries still without a 2xx response
 	deliveries  record[Delivery]
 
 	http     *http.Server
 	listener net.Listener
 	conns    map[net.Conn]http.ConnState // accepted, not yet closed
-	underWay int                         // requests
+	underWay int                         // the number of requests in progress
 	changed  chan struct{}               // closed after a change of conns or underWay
 }
 
-// New checks c and returns a Server. Its errors wrap paymentsvc.ErrInvalidRequest and name
-// the field. Close the server at the end.
+// New checks c and returns a Server. Its errors wrap paymentsvc.ErrInvalidRequest and name the field. Close the server
+// at the end.
 func New(c Config) (*Server, error) {
 	if err := c.complete(); err != nil {
 		return nil, fmt.Errorf("paymentsvctest: Config: %w", err)
@@ -168,7 +168,7 @@ func (s *Server) closed() bool { return s.life.Err() != nil }
 // Format writes the address only.
 func (s *Server) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "Server{URL: %q}", s.URL) }
 
-// connState tracks the connections that Listen accepts. A hijacked connection stays until its handler is done.
+// connState tracks the accepted connections. A hijacked connection stays in conns until its handler closes it.
 func (s *Server) connState(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Server) connState(conn net.Conn, state http.ConnState) {
 	s.notice()
 }
 
-// notice wakes the waiters of Drain. The lock is held.
+// notice wakes the waiters of Drain. The caller holds the lock.
 func (s *Server) notice() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -205,8 +205,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	})
 }
 
-// acceptedAll waits until all earlier connections are accepted. It makes one connection, because the listener accepts
-// them in order.
+// acceptedAll waits until all earlier connections are accepted. It opens a connection and waits for its acceptance,
+// because the listener accepts connections in the order of their arrival.
 func (s *Server) acceptedAll(ctx context.Context) error {
 	s.mu.Lock()
 	listener := s.listener
@@ -218,7 +218,7 @@ func (s *Server) acceptedAll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("paymentsvctest: Drain: %w", err)
 	}
-	defer func() { _ = probe.Close() }() // without a request
+	defer func() { _ = probe.Close() }() // it sends no request
 	return s.wait(ctx, func() bool {
 		for conn := range s.conns {
 			if conn.RemoteAddr().String() == probe.LocalAddr().String() {
@@ -229,7 +229,7 @@ func (s *Server) acceptedAll(ctx context.Context) error {
 	})
 }
 
-// wait waits until condition is true or the server is closed. condition holds the lock.
+// wait waits until condition returns true or the server is closed. It holds the lock while it calls condition.
 func (s *Server) wait(ctx context.Context, condition func() bool) error {
 	for {
 		s.mu.Lock()
@@ -248,7 +248,7 @@ func (s *Server) wait(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// enter counts a request in, and reports whether the server is open.
+// enter counts a request in progress. It reports false, and counts no request, if the server is closed.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +266,7 @@ func (s *Server) leave() {
 	s.notice()
 }
 
-// Requests counts the requests that arrived at an endpoint, including rejected ones.
+// Requests returns the number of requests that arrived at an endpoint, including rejected requests.
 func (s *Server) Requests(endpoint string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,7 +303,7 @@ func (s *Server) OrdersOf(userData string) []Order {
 	return copies(s.books.started[userData])
 }
 
-// LastOrder returns the highest number of an order, or Config.LastOrder without orders.
+// LastOrder returns the highest number of an order, or Config.LastOrder if there is no order.
 func (s *Server) LastOrder() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +324,7 @@ func (s *Server) EachOrder(number int, visit func(*Order) bool) {
 	}
 }
 
-// Started counts the orders with this user_data, of all kinds and projects.
+// Started returns the number of orders with this user_data, of all kinds and projects.
 func (s *Server) Started(userData string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 // SignatureFault is a request with a wrong timestamp or signature, and the reason.
 type SignatureFault struct {
-	// Endpoint is the path below {base_url}, and Number counts the requests there from 1.
+	// Endpoint is the path below {base_url}. Number is the number of the request at this endpoint, from 1.
 	Endpoint string
 	Number   int
 	// Reason is the cause in one sentence, see [discover.Mistake], or the length of the expected canonical string.
@@ -116,8 +116,8 @@ func newExplainers(c *Config) map[int64]*discover.Explainer {
 	return explainers
 }
 
-// diagnose explains a wrong signature of m. It skips large bodies, because it signs the body many times. The explainer
-// limits the searches in a flood of wrong signatures.
+// diagnose explains a wrong signature of m. It skips a large body, because the search signs the body many times. The
+// explainer limits the number of searches during a flood of wrong signatures.
 func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 	const longest = 64 << 10
 	if len(m.Body) > longest {
@@ -154,8 +154,8 @@ func (s *Server) differs(reason string, signed []byte, m *paymentsvc.Message) *S
 // excerpt is the number of bytes on each side of a difference.
 const excerpt = 12
 
-// NewDifference returns the first difference of two canonical strings, or nil for equal ones. It masks the secrets and
-// all digits outside the timestamp.
+// NewDifference returns the first difference of two canonical strings, or nil for equal strings. It masks the secrets
+// and all digits outside the timestamp.
 func NewDifference(signed, expected []byte, timestamp string, secrets ...paymentsvc.Secret) *Difference {
 	if bytes.Equal(signed, expected) {
 		return nil
@@ -179,7 +179,7 @@ func masked(text []byte, timestamp string, secrets []paymentsvc.Secret) []byte {
 			out[i] = '#'
 		}
 	}
-	if len(timestamp) >= 10 { // a time of this century; shorter digits may stand for anything
+	if len(timestamp) >= 10 { // a time of this century; a shorter number may be another value
 		overlay(out, text, timestamp, timestamp)
 	}
 	for _, secret := range secrets {
@@ -188,7 +188,7 @@ func masked(text []byte, timestamp string, secrets []paymentsvc.Secret) []byte {
 	return out
 }
 
-// overlay writes with to out at each place of word in text. The places may overlap.
+// overlay copies with into out at each occurrence of word in text. Occurrences may overlap.
 func overlay(out, text []byte, word, with string) {
 	for at := 0; word != "" && at < len(text); at++ {
 		next := bytes.Index(text[at:], []byte(word))

@@ -48,10 +48,10 @@ func (s *Server) distort(a answer, e *effects) answer {
 	return a
 }
 
-// bomb returns body and then spaces, size bytes in all, compressed with gzip.
+// bomb returns body, padded with spaces to size bytes, and compressed with gzip.
 func bomb(body []byte, size int) []byte {
 	var out bytes.Buffer
-	w := gzip.NewWriter(&out) // a buffer takes everything
+	w := gzip.NewWriter(&out) // a write to a buffer does not fail
 	_, _ = w.Write(body)
 	spaces := bytes.Repeat([]byte(" "), 64<<10)
 	for missing := size - len(body); missing > 0; missing -= len(spaces) {
@@ -81,7 +81,7 @@ func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 	}
 	if hard {
 		if socket, ok := plain(conn).(interface{ SetLinger(sec int) error }); ok {
-			_ = socket.SetLinger(0) // otherwise the close is not a reset
+			_ = socket.SetLinger(0) // so that closing resets the connection
 		}
 	}
 	s.hangUp(conn)
@@ -135,7 +135,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effe
 	}
 }
 
-// writeRaw sends a response without a length, or a part of its header.
+// writeRaw sends a response without a Content-Length, or only a part of its header.
 func (s *Server) writeRaw(conn net.Conn, a answer, e *effects) {
 	defer s.hangUp(conn)
 	var head bytes.Buffer

@@ -22,7 +22,7 @@ import (
 type action struct {
 	choice choice
 	filter durable.Filter
-	fields url.Values // of the confirmation
+	fields url.Values // the hidden fields of the confirmation
 	back   string
 	by     string
 }
@@ -82,12 +82,12 @@ type bulkView struct {
 	N      int
 	Sum    string
 	Seen   string        // the hash of a selection
-	Rows   []durable.Row // the first of the rows, by line
-	Listed bool          // Rows has a list
+	Rows   []durable.Row // the first maxListed rows, by line
+	Listed bool          // false for more than maxSorted rows
 	Bad    string
 }
 
-// bulk shows a preview of an action. It applies the action after a confirmation, if the preview is still true.
+// bulk shows a preview of an action, or applies a confirmed action if its rows have not changed since the preview.
 func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	a, err := p.readAction(r)
@@ -145,14 +145,14 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, chosen se
 	return nil
 }
 
-// selection has the rows of an action. Its hash changes with each row, even if the number and the sum stay the same. An
-// old confirmation then fails for later rows, for a row sent meanwhile, and after another hold.
+// selection has the rows of an action. Its hash changes with each added, changed or removed row and after another hold,
+// even if the number and the sum stay the same. A confirmation of an earlier preview then fails.
 type selection struct {
 	rows       []durable.Decision
 	listed     []durable.Row // the first maxSorted+1 rows
 	sum        string
 	hash       string
-	generation int64 // of holds
+	generation int64 // the generation of the hold
 }
 
 func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
@@ -184,8 +184,8 @@ func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
 	return s, nil
 }
 
-// release releases the rows of a selection, and returns their number. It stops at another hold, because the rows were
-// not compared after the restore before that hold.
+// release releases the rows of a selection, and returns their number. It stops after another hold, because an operator
+// must compare the rows with the service again after that hold.
 func (p *page) release(ctx context.Context, by string, chosen selection) (n int, err error) {
 	for part := range slices.Chunk(chosen.rows, maxListed) {
 		f := durable.Filter{Held: true}
@@ -204,7 +204,7 @@ func (p *page) release(ctx context.Context, by string, chosen selection) (n int,
 	return n, nil
 }
 
-// do applies an action to its rows, and returns their number. It leaves out rows with a change since the selection.
+// do applies an action, and returns the number of changed rows. It skips rows changed by others since the selection.
 func (p *page) do(ctx context.Context, a action, chosen selection) (n int, err error) {
 	if a.choice.Kind == release {
 		return p.release(ctx, a.by, chosen)
@@ -221,7 +221,7 @@ func (p *page) do(ctx context.Context, a action, chosen selection) (n int, err e
 	return n, nil
 }
 
-// bulkNote returns the effect of an action on the page after it.
+// bulkNote returns the text about the action before this page, or "" if there was no action.
 func bulkNote(r *http.Request) string {
 	done := effect(r, bulkChoices(durable.Filter{Held: true}))
 	n, err := strconv.Atoi(r.FormValue("n"))
@@ -242,7 +242,7 @@ const (
 const errTooManyRows = rejection("Narrow the filter first, because a page sorts at most 5000 rows by line.")
 
 // listed returns the user_data of a list, each once. White space, commas and semicolons separate them. It rejects a
-// list with an unknown user_data, without repeating an entry, because a list may contain a card number by mistake.
+// list with an unknown user_data. The error does not repeat an entry, because an entry may be a card number by mistake.
 func (p *page) listed(ctx context.Context, text string) (list []string, err error) {
 	entries := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || c == ',' || c == ';' })
 	place := map[string]int{}
@@ -276,8 +276,8 @@ func (p *page) listed(ctx context.Context, text string) (list []string, err erro
 		"%d entries of the list are not the user_data of a row. The first of them is entry %d.", len(place), first))
 }
 
-// byLine returns up to n rows of f in the order of their files and lines, after a place, "" for the beginning. more
-// reports that other rows follow. If f selects more rows than maxSorted, the error is errTooManyRows.
+// byLine returns up to n rows of f in the order of their files and lines, after the linePlace after, or from the first
+// row if after is "". more reports whether rows follow. byLine returns errTooManyRows for more than maxSorted rows.
 func (p *page) byLine(
 	ctx context.Context, f durable.Filter, after string, n int,
 ) (rows []durable.Row, more bool, err error) {
@@ -297,8 +297,8 @@ func sortByLine(rows []durable.Row) {
 	slices.SortFunc(rows, func(a, b durable.Row) int { return cmp.Compare(linePlace(a), linePlace(b)) })
 }
 
-// linePlace returns a text for a comparison by file, line and user_data. The number of digits precedes a line, because
-// texts sort 10 before 9.
+// linePlace returns a text that sorts by file, line and user_data. The number of digits precedes the line, because
+// the text 10 sorts before the text 9.
 func linePlace(row durable.Row) string {
 	line := strconv.FormatInt(row.Line, 10)
 	return fmt.Sprintf("%s %02d%s %s", row.Batch, len(line), line, row.UserData)

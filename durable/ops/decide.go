@@ -14,7 +14,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// release is an action on many rows.
+// release is the action that releases held rows. It is not a decision of package durable.
 const release durable.DecisionKind = "release"
 
 // choice is a form with a decision.
@@ -23,7 +23,7 @@ type choice struct {
 	Title   string // the operator's finding
 	Effect  string
 	OrderID string // "required", "optional" or ""
-	Sure    string // the statement to confirm, "" without one
+	Sure    string // the statement that the operator must confirm, or ""
 	Button  string
 	Risky   bool
 }
@@ -75,8 +75,8 @@ func bulkChoices(f durable.Filter) (list []choice) {
 	return list
 }
 
-// effect returns the effect of the form before this page. It ignores a link of a foreign site, because the form may not
-// have been sent.
+// effect returns the effect of the form sent before this page, or "". It ignores a link on a foreign site, because such
+// a link does not prove that a form was sent.
 func effect(r *http.Request, list []choice) string {
 	c, _ := find(list, durable.DecisionKind(r.FormValue("done")))
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
@@ -85,7 +85,7 @@ func effect(r *http.Request, list []choice) string {
 	return c.Effect
 }
 
-// decide applies the form of a row's page. The form contains the row's version, as the operator saw it.
+// decide applies the form of a row's page. The form contains the version of the row that the operator saw.
 func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 	d := durable.Decision{
 		Kind: durable.DecisionKind(r.PostFormValue("decision")), UserData: r.PathValue("user_data"),
@@ -175,8 +175,8 @@ const errHoldChanged = rejection("The pause or the hold has changed meanwhile, s
 	"Look at its reason first.")
 
 // controlHash returns a hash that differs between two holds, and between two pauses without an automatic end. So the
-// form of an earlier pause or hold cannot end a later one that its operator has not seen. Timed pauses differ by author
-// and reason, because each retry of such a pause gets another end.
+// form of an earlier pause or hold cannot end a later pause or hold that its operator has not seen. Timed pauses differ
+// only by author and reason, because each retry of such a pause gets another end.
 func controlHash(s durable.Status) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q", s.Generation, s.PausedAt.UnixMilli(), s.By, s.Reason))
 	return hex.EncodeToString(sum[:])

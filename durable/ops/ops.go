@@ -27,13 +27,13 @@ import (
 
 // Config configures the page. The zero value serves requests to localhost and loopback addresses, without decisions.
 type Config struct {
-	// Login returns the operator's name, and reports whether the operator may see the page. Otherwise the response is HTTP
-	// 403. Without a name, or with a nil Login, an operator can look, but not decide: the response to a form is HTTP 403.
+	// Login returns the operator's name, and reports whether the operator may see the page. If not, the response is HTTP
+	// 403. If name is "" or Login is nil, an operator can only look, and the response to a form is HTTP 403.
 	Login func(*http.Request) (name string, ok bool)
-	// Balance is called at most once in 10 seconds. nil means [durable.Store.Balance].
+	// Balance returns the displayed balance. It is called at most once in 10 seconds. nil means [durable.Store.Balance].
 	Balance func(context.Context) (*paymentsvc.Balance, error)
-	// Hosts are the page's host names, without a port, besides localhost and loopback addresses. For another host name the
-	// response is HTTP 421, because a foreign site could point its own name to this address.
+	// Hosts are the accepted host names, without a port, besides localhost and loopback addresses. A request for another
+	// host name gets HTTP 421, because a foreign site could point its own name to this address.
 	Hosts []string
 	// Path is the path of the page, such as "/ops". "" means the root.
 	Path string
@@ -49,7 +49,7 @@ const (
 )
 
 //go:embed pages.html style.css
-var files embed.FS // an embedded file needs a variable of the package
+var files embed.FS // go:embed needs a package variable
 
 type page struct {
 	Config
@@ -165,7 +165,7 @@ func onlyText(next http.Handler) http.Handler {
 }
 
 // OnlyHosts rejects requests for other host names than hosts, localhost and loopback addresses with HTTP 421, because a
-// foreign site could point its own name to this address. Use it for metrics beside the page. [New] uses Config.Hosts.
+// foreign site could point its own name to this address. Use OnlyHosts for metrics beside the page. New calls it.
 func OnlyHosts(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

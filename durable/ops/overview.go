@@ -18,8 +18,8 @@ type overviewView struct {
 	Balance   *paymentsvc.Balance
 	BalanceAt time.Time
 	Counts    []kindCounts
-	Review    []durable.Row // the oldest
-	More      bool          // rows need review
+	Review    []durable.Row // the oldest rows in need of review
+	More      bool          // whether further rows need review
 	Unmatched []durable.Notice
 	// Unreadable counts notifications of both kinds.
 	Unreadable durable.Count
@@ -80,13 +80,13 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 // fileView is a file of payouts with the numbers of its payouts.
 type fileView struct {
 	durable.Batch
-	// Newest reports that the file may have more payouts than Total. The newest are counted, because they are called
-	// last. Review and Held are then 1 for one or more.
+	// Newest reports whether only the newest payouts are counted, because the file may have more payouts. Review and Held
+	// are then 1 if at least one payout of the file needs review or is held.
 	Newest                      bool
 	Total, Called, Review, Held int64
 }
 
-// Lines returns the approximate number of lines of the file, 0 without ExpectedRows.
+// Lines returns the approximate number of lines of the file, or 0 if ExpectedRows is 0.
 func (v fileView) Lines() int64 {
 	if v.ExpectedRows == 0 {
 		return 0
@@ -94,7 +94,7 @@ func (v fileView) Lines() int64 {
 	return 1 + v.ExpectedRows + v.Rejected
 }
 
-// minCounted is the number of payouts counted of each file.
+// minCounted is the minimum limit of the counted payouts of a file.
 const minCounted = 100
 
 // filesView returns the newest files. It counts about maxCounted payouts, so that a page does not wait for large files.
@@ -195,7 +195,7 @@ func (p *page) reviewUnreadable(w http.ResponseWriter, r *http.Request) error {
 
 const (
 	balanceAge     = 10 * time.Second
-	balanceTimeout = 3 * time.Second // a page waits that long
+	balanceTimeout = 3 * time.Second // the longest wait of a page for the balance
 )
 
 // balance calls the service at most once in balanceAge for all requests.
@@ -212,7 +212,7 @@ func (b *balance) get(ctx context.Context) (*paymentsvc.Balance, time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := time.Now(); b.at.IsZero() || now.Sub(b.at) >= balanceAge {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // for all waiting requests
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), balanceTimeout) // other requests use the result
 		defer cancel()
 		var err error
 		b.last, err = b.ask(ctx)

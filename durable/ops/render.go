@@ -37,7 +37,7 @@ func (p *page) functions() template.FuncMap {
 	}
 }
 
-// table is a list of rows, with a box to select each.
+// table is a list of rows. If Select is set, each row has a box to select it.
 type table struct {
 	Status *durable.Status
 	Rows   []durable.Row
@@ -62,7 +62,7 @@ func (p *page) frame(r *http.Request, title, at string) (frame, error) {
 	return frame{Title: title, Who: by(r), At: at, Status: &status}, err
 }
 
-// show renders the whole page before it sends a part of it.
+// show sends a page. It first renders the whole page, so that an error does not send a part of the page.
 func (p *page) show(w http.ResponseWriter, status int, name string, view any) {
 	var html bytes.Buffer
 	if err := p.pages.ExecuteTemplate(&html, name, view); err != nil {
@@ -75,12 +75,12 @@ func (p *page) show(w http.ResponseWriter, status int, name string, view any) {
 	_, _ = w.Write(html.Bytes())
 }
 
-// since writes the age of a row at a time of the database.
+// since returns the age of a row as text, by the clock of the database.
 func since(status *durable.Status, created time.Time) string { return age(status.Now.Sub(created)) }
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// count writes a number of [durable.Counts].
+// count returns a number of [durable.Counts] as text.
 func count(n int64) string {
 	if n >= durable.CountLimit {
 		return strconv.Itoa(durable.CountLimit) + " or more"
@@ -88,7 +88,7 @@ func count(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// age writes a duration in its largest unit.
+// age returns a duration as text, in its largest unit.
 func age(d time.Duration) string {
 	for _, unit := range ageUnits {
 		if d >= unit.length {
@@ -114,8 +114,8 @@ const (
 	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/+]|%20|\\[nrt]|\\u[0-9a-fA-F]{4})`
 )
 
-// plain returns a text of an operator or of the service. It shows only the end of a card number, but the name of a file
-// may contain a time.
+// plain returns a text of an operator or of the service, with only the end of each card number. It keeps other long
+// numbers, because the name of a file may contain a time.
 func plain(text string) string {
 	return escaped(longNumber.ReplaceAllStringFunc(text, func(number string) string {
 		if hasCard(number) {
@@ -125,7 +125,7 @@ func plain(text string) string {
 	}))
 }
 
-// body returns the body of a notification. It shows only the end of each long number, because the body may be damaged.
+// body returns the body of a notification with only the end of each long number, which may be a damaged card number.
 func body(text []byte) string { return escaped(longNumber.ReplaceAllStringFunc(string(text), end)) }
 
 func end(number string) string {
@@ -155,8 +155,8 @@ func hasCard(number string) bool {
 	return false
 }
 
-// issued reports whether the first digits are an issuer's. National cards, such as Troy and RuPay, begin with 8 or 9. A
-// first digit of 1 would hide many times in Unix milliseconds.
+// issued reports whether the first digits are those of an issuer. National cards, such as Troy and RuPay, begin with 8
+// or 9. It excludes a first digit of 1, because a time in Unix milliseconds begins with 1.
 func issued(card []int) bool {
 	return card[0] >= 3 || card[0] == 2 && card[1] >= 2 && card[1] <= 7
 }

@@ -72,15 +72,15 @@ type rowsView struct {
 	frame
 	Filter  durable.Filter
 	Fields  url.Values // of the filter
-	File    string     // the name of the filter's file, "" without a file
+	File    string     // the name of the filter's file, or ""
 	Note    string
-	ByLine  bool // the order
+	ByLine  bool // whether the rows are sorted by line
 	Rows    []durable.Row
 	States  []durable.State
 	Ages    []time.Duration // the choices of a minimum age
 	Choices []choice
-	First   string // the address of the first page, "" on it
-	Next    string // the address of the next page, "" on the last
+	First   string // the address of the first page, or "" on the first page
+	Next    string // the address of the next page, or "" on the last page
 }
 
 func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
@@ -135,7 +135,7 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// fileName returns the name of a batch, "" for an unknown batch or without one.
+// fileName returns the name of a batch, or "" if id is unknown or "".
 func (p *page) fileName(ctx context.Context, id string) (string, error) {
 	if id == "" {
 		return "", nil
@@ -189,7 +189,7 @@ func (p *page) find(w http.ResponseWriter, r *http.Request) error {
 type rowView struct {
 	frame
 	Row       durable.Row
-	File      string // the name of the row's file, "" without a file
+	File      string // the name of the row's file, or ""
 	Note, Bad string // the effect of a form, or its error
 	Choices   []choice
 	Notices   []durable.Notice
@@ -200,7 +200,7 @@ func (p *page) row(w http.ResponseWriter, r *http.Request) error {
 	return p.showRow(w, r, http.StatusOK, rowView{Note: effect(r, choices)})
 }
 
-// showRow completes v with the row of the address.
+// showRow completes v with the row in the path of the request, and shows it.
 func (p *page) showRow(w http.ResponseWriter, r *http.Request, status int, v rowView) error {
 	ctx := r.Context()
 	rows, _, err := p.collect(ctx, durable.Filter{UserData: []string{r.PathValue("user_data")}}, 1)

@@ -15,13 +15,12 @@ import (
 // ErrUnexpected is wrapped by the error of a file with another number or sum of payouts than expected.
 var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 
-// ErrContradiction is wrapped by the error of a file with one reference for different amounts or destinations. [Import]
+// ErrContradiction is wrapped by the error of a file with different amounts or destinations for one reference. [Import]
 // does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different values")
 
-// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above, at least two,
-// or the sum without their subtotals.
-// Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
+// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above (at least
+// two), with or without subtotals. Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
 var ErrTotalRow = errors.New("payoutcsv: the last payout is the sum of the rows above")
 
 // keptRejections bounds Report.Rejections.
@@ -53,7 +52,7 @@ type Report struct {
 // error.
 func Check(file io.Reader, o Options) (Report, error) { return check(file, o, func(Row) {}) }
 
-// check also calls accepted with each payout.
+// check is [Check], but also calls accepted with each payout.
 func check(file io.Reader, o Options, accepted func(Row)) (Report, error) {
 	c := counter{scale: o.scale()}
 	for row, err := range Rows(file, o) {
@@ -97,13 +96,13 @@ func many(n int64, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// counter counts rows.
+// counter counts rows, and makes the Report.
 type counter struct {
 	r        Report
 	scale    int   // the number of decimals of a total
-	all      sum   // of all readable amounts
-	accepted sum   // of the payouts
-	subtotal bool  // a row was the sum of the rows above
+	all      sum   // the sum of all readable amounts
+	accepted sum   // the sum of the payouts
+	subtotal bool  // whether a row was the sum of the rows above
 	totalRow int64 // the line of the last payout if it has the sum of the rows above, or 0
 	// long counts the destinations with more digits than a spreadsheet keeps. rounded counts the long destinations with
 	// only zeros after these digits.
@@ -142,14 +141,14 @@ func (c *counter) add(row Row) {
 	}
 }
 
-// isTotal reports whether a value is the sum of the rows above. Below rows with their subtotals, twice a total is the
-// sum.
+// isTotal reports whether a value is the total of the rows above. If these include subtotals of all amounts, their sum
+// is twice the total.
 func (c *counter) isTotal(value *big.Rat) bool {
 	return c.all.isTotal(value) || c.accepted.isTotal(value) ||
 		c.subtotal && c.all.isTotal(new(big.Rat).Add(value, value))
 }
 
-// spreadsheetDigits is the number of digits that a spreadsheet keeps of a number. It replaces further digits by zeros.
+// spreadsheetDigits is the number of digits that a spreadsheet keeps. A spreadsheet replaces further digits by zeros.
 const spreadsheetDigits = 15
 
 func (c *counter) report() Report {
@@ -168,7 +167,7 @@ type sum struct {
 	total big.Rat
 }
 
-// add ignores nil, the value of an unset amount.
+// add adds the value of an amount. It ignores nil, the value of an unset amount.
 func (s *sum) add(value *big.Rat) {
 	if value != nil {
 		s.rows++
@@ -176,11 +175,11 @@ func (s *sum) add(value *big.Rat) {
 	}
 }
 
-// isTotal reports whether a value is the sum of at least two amounts. With one amount it would be an equal payout.
+// isTotal reports whether a value is the sum of at least two amounts. The sum of one amount is just an equal payout.
 func (s *sum) isTotal(value *big.Rat) bool { return s.rows >= 2 && value.Cmp(&s.total) == 0 }
 
-// amount returns a sum of positive amounts with scale decimals, "0" without an amount. A sum of more than 64 digits is
-// unset, so it does not equal any other amount.
+// amount returns the sum with scale decimals, or "0" if no amount was added. A sum of more than 64 digits is unset, so
+// it does not equal any other amount.
 func (s *sum) amount(scale int) paymentsvc.Amount {
 	if s.rows == 0 {
 		scale = 0
@@ -189,7 +188,7 @@ func (s *sum) amount(scale int) paymentsvc.Amount {
 	return amount
 }
 
-// exact returns the value of an amount, nil for an unset amount. Callers reuse the value, because parsing costs more
+// exact returns the value of an amount, or nil for an unset amount. Callers reuse the value, because parsing costs more
 // than adding.
 func exact(amount paymentsvc.Amount) *big.Rat {
 	r, _ := new(big.Rat).SetString(amount.String())
@@ -200,18 +199,18 @@ func exact(amount paymentsvc.Amount) *big.Rat {
 // match is practically impossible. A second spelling of a reference has an entry by its own hash.
 type duplicates map[[12]byte]first
 
-// first has the line of a reference's first row, a hash of its amount and destination, 0 for a rejected row, and a hash
-// of its reference.
+// first is the first row of a reference. values is the hash of its amount and destination, or 0 for a rejected row.
+// spelling is the hash of its reference.
 type first struct{ line, values, spelling uint32 }
 
-// add returns the earlier row of a duplicate reference and the earlier row of another spelling, or zero values, and the
-// key for setting the values of a new reference.
+// add adds a reference. earlier is the first row with the same reference, and spelled is the first row with another
+// spelling of the reference. Each may be the zero value. key is the key of the reference in d.
 func (d duplicates) add(reference string, line int64) (earlier, spelled first, key [12]byte) {
 	exact, lower := sha256.Sum256([]byte(reference)), sha256.Sum256([]byte(strings.ToLower(reference)))
 	spelling := binary.BigEndian.Uint32(exact[:4])
 	key = [12]byte(lower[:12])
 	if other, known := d[key]; known && other.spelling != spelling {
-		spelled, key = other, [12]byte(exact[12:24]) // other bytes, because reference may be in lower case
+		spelled, key = other, [12]byte(exact[12:24]) // other bytes, because exact may equal lower
 	}
 	earlier, known := d[key]
 	if !known {

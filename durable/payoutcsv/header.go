@@ -26,7 +26,7 @@ var (
 	columnName = regexp.MustCompile(`^\p{L}[\p{L} _-]{0,39}$`)
 )
 
-// maxAbove is the number of lines read to find a header below other lines, for the text of an error.
+// maxAbove is the maximum number of lines that notHeader reads to find a header below other lines.
 const maxAbove = 50
 
 func newReader(file io.Reader, o Options) (*reader, error) {
@@ -71,7 +71,7 @@ func (o Options) columnNames() (map[string]string, error) {
 	return names, nil
 }
 
-// normal returns a column name without its case and the white space around it.
+// normal returns a column name in NFC and lower case, without the white space around it.
 func normal(name string) string { return strings.ToLower(strings.TrimSpace(norm.NFC.String(name))) }
 
 // findHeader skips empty lines and a sep= line before the header, and chooses the separator that finds the most
@@ -187,8 +187,7 @@ func (r *reader) findColumns(header []string) error {
 	return nil
 }
 
-// notHeader explains the error of a line without the columns, if the file has another format, or the header is further
-// below.
+// notHeader returns a clearer error than err if the file is HTML or XML, or if a later line is the header.
 func (r *reader) notHeader(line string, err error) error {
 	separators := []rune{r.Comma, ',', ';', '\t'}
 	if _, found := r.separator(line, separators...); found == len(columns) {

@@ -44,7 +44,7 @@ type ImportConfig struct {
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
 	// Wake, if set, is called in each transaction with new payouts, after they are stored. riverqueue's Queue.Wake wakes
-	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction, and Import tries it again.
+	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction, and Import retries it.
 	Wake func(ctx context.Context, tx *sql.Tx) error
 	// Wait is the maximum time for retries of a transaction after an error of the database, such as a restart. 0 means
 	// one minute, and a negative value disables retries.
@@ -56,7 +56,7 @@ type ImportConfig struct {
 
 // Result is the state of an import.
 type Result struct {
-	// Batch identifies the file in [durable.Filter]: the SHA-256 of its content.
+	// Batch is the SHA-256 of the content of the file. It identifies the file in [durable.Filter].
 	Batch string
 	// Report is the report of [Check] about the whole file.
 	Report Report
@@ -87,9 +87,9 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts. With another column of references, the same file would be
 // paid again, so Import then returns an error wrapping [durable.ErrInvalid]. After a lost connection, Import repeats
-// the transaction for c.Wait. If the lost transaction had committed, its payouts count as Known.
+// the transaction for up to c.Wait. If the lost transaction had committed, its payouts count as Known.
 //
-// Import returns an error of [Check], ctx or file.Seek, or one wrapping [ErrDatabase], [ErrFileChanged] or
+// Import returns an error of [Check], ctx or file.Seek, or an error wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
 	i := importer{ImportConfig: c, hash: sha256.New()}
@@ -126,7 +126,7 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 	return i.result, i.store(ctx, true)
 }
 
-// importer is one Import.
+// importer has the state of a call of [Import].
 type importer struct {
 	ImportConfig
 	hash    hash.Hash
@@ -175,7 +175,8 @@ func (i *importer) compareEarlier() error {
 	return nil
 }
 
-// transaction commits do. It repeats do after an error of the database, so do must be idempotent.
+// transaction calls do in a transaction, and commits it. It repeats both after an error of the database, so do must be
+// idempotent.
 func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	return i.retry(ctx, func() error { return i.try(ctx, do) })
 }
@@ -200,7 +201,7 @@ func (i *importer) retry(ctx context.Context, do func() error) error {
 
 const (
 	defaultWait        = time.Minute
-	minPause, maxPause = 100 * time.Millisecond, 2 * time.Second // between two tries of a transaction
+	minPause, maxPause = 100 * time.Millisecond, 2 * time.Second // between two attempts
 )
 
 func (i *importer) try(ctx context.Context, do func(*sql.Tx) error) error {
@@ -235,7 +236,7 @@ type digester struct {
 	n int
 }
 
-// add returns the hash of a batch when it has batchRows payouts.
+// add adds a payout. It returns the hash of the batch if the batch now has batchRows payouts.
 func (d *digester) add(row Row) (sum [sha256.Size]byte, full bool) {
 	// No accepted text contains NUL.
 	_, _ = fmt.Fprintf(d, "%d\x00%s\x00%s\x00%s\x00", row.Line, row.Reference, row.Amount.String(), row.Destination)

@@ -19,8 +19,8 @@ import (
 // for a review), user_data and held. Match the rows by reference. Destinations are not written. [WriteFileResults]
 // writes the results of a file.
 //
-// If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and their number in
-// the review column.
+// If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and the number of
+// deleted payouts in the review column.
 //
 // A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. Some spreadsheets also split a;=1 at the
 // semicolon, even within quotation marks. So the package inserts an apostrophe before = + - @, their full-width forms
@@ -57,7 +57,7 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 // reference of a payout with another amount or destination. The review column has the reason for a rejected row or a
 // conflict.
 //
-// WriteFileResults returns an error of [Rows], or one wrapping [ErrDatabase].
+// WriteFileResults returns an error of [Rows] or w, or an error wrapping [ErrDatabase].
 func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, file io.Reader, o Options) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(resultColumns()) // Error reports it
@@ -149,7 +149,7 @@ func Unescape(text string) string {
 }
 
 // escaped returns text with an apostrophe before each part that a spreadsheet may calculate. Quotation marks would not
-// prevent it, because they have no effect within a cell, and a line has one cell per semicolon there.
+// prevent the calculation, because some spreadsheets split a line at each semicolon, even within quotation marks.
 func escaped(text string) string {
 	parts := strings.SplitAfter(text, ";")
 	for i, part := range parts {

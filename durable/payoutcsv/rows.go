@@ -31,7 +31,7 @@ import (
 type Options struct {
 	// Comma separates the columns. 0 detects a comma, a semicolon or a tab in the header.
 	Comma rune
-	// DecimalComma reads 10,50 as ten and a half, and rejects a point. Without it a comma is rejected.
+	// DecimalComma reads 10,50 as ten and a half, and rejects a point. If it is false, a comma is rejected.
 	DecimalComma bool
 	// Scale is the maximum number of decimals of an amount, 2 by default. A negative number allows no decimals. The
 	// default rejects 10.500, because some countries write ten thousand five hundred in this way.
@@ -76,7 +76,7 @@ type Row struct {
 	// Contradicts reports whether the earlier row has another amount or destination, see [ErrContradiction].
 	Contradicts bool
 
-	value *big.Rat // of the amount, also of a rejected one; nil for other text
+	value *big.Rat // the value of the amount, even in a rejected row; nil if the amount is not a number
 }
 
 // Format writes the result of [Row.String] for every verb.
@@ -135,14 +135,14 @@ type reader struct {
 	lines   *lines
 	csv     *csv.Reader
 	before  int64             // lines before the header
-	names   map[string]string // columns of the file by normal name
+	names   map[string]string // columns by the normal form of their names in the file
 	columns map[string]int    // index by column
 	unnamed []int             // indexes of columns without a name
 	width   int
 	seen    duplicates
 }
 
-// next returns the next row, or io.EOF after the last one.
+// next returns the next row, or io.EOF after the last row.
 func (r *reader) next() (Row, error) {
 	for {
 		r.lines.taken = 0
@@ -272,7 +272,8 @@ func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 // limit (section 8).
 const maxText = 255
 
-// checkText rejects text with invisible differences, and text changed by a spreadsheet.
+// checkText returns the reason to reject a reference or destination, or "". It rejects text with invisible differences,
+// and text changed by a spreadsheet.
 func checkText(text string) string {
 	switch {
 	case text == "":

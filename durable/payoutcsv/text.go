@@ -58,7 +58,7 @@ func decoded(file io.Reader) (io.Reader, error) {
 			return nil, fmt.Errorf("the file is %s, want CSV: save the sheet as CSV", s.name)
 		}
 	}
-	var without transform.Transformer = transform.Nop // of a file without a byte order mark
+	var without transform.Transformer = transform.Nop // for a file without a byte order mark
 	switch {
 	case len(begin) < 2:
 	case begin[0] != 0 && begin[1] == 0: // an ASCII header in UTF-16

@@ -19,9 +19,9 @@ import (
 )
 
 //go:embed pages.html style.css
-var files embed.FS // an embedded file needs a variable of the package
+var files embed.FS // go:embed needs a package variable
 
-// waitForService limits the time of a checkout request. The call to the service continues after it.
+// waitForService limits the time of a checkout request. The call to the service may continue after this time.
 const waitForService = 10 * time.Second
 
 // shop serves the buyers' pages and receives the service's notifications.
@@ -74,12 +74,12 @@ func (s *shop) ready(w http.ResponseWriter, r *http.Request) {
 // view is a page of the shop.
 type view struct {
 	Title, Say string
-	Types      []paymentsvc.PaymentType // of the form
+	Types      []paymentsvc.PaymentType // the choices of the form
 	Basket     string
-	Row        *durable.Row // of an order
-	Order      string       // the address of an order to go to instead
-	Pay        string       // address of the payment page, "" to hide the link
-	Refresh    int          // seconds, 0 for never
+	Row        *durable.Row // the payment of an order, or nil
+	Order      string       // the address of the existing order of the basket, or ""
+	Pay        string       // the address of the payment page, or "" to hide the link
+	Refresh    int          // seconds until the page refreshes, or 0 for never
 	Demo       bool
 }
 
@@ -178,7 +178,7 @@ func orderView(row durable.Row, now time.Time) view {
 	age := int(now.Sub(row.CreatedAt).Seconds())
 	v := view{Title: "Your order", Row: &row, Refresh: min(max(2, age/5), 60)}
 	if row.ReviewReason != "" && (row.State == durable.StatePending || row.State.Final()) {
-		row.State = durable.StateUnknown // the service contradicted itself
+		row.State = durable.StateUnknown // the service sent contradictory states
 		v.Say = "We are looking into your payment and will tell you. Do not pay again."
 		return v
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	lookInterval = 200 * time.Millisecond // the least time between two summaries
-	logInterval  = 5 * time.Second        // between two messages about progress
+	lookInterval = 200 * time.Millisecond // the minimum time between two summaries
+	logInterval  = 5 * time.Second        // the minimum time between two messages about progress
 )
 
 // check reports the rows and payouts of the file, and whether the balance covers them.
@@ -65,8 +65,8 @@ func printRejections(out io.Writer, rows []payoutcsv.Row, all int64) {
 	}
 }
 
-// payFile imports the file and sends its payouts until each one is sent or blocked. It waits while the database is
-// unavailable. It also sends other due payouts, and other processes may share the work.
+// payFile imports the file and sends its payouts until each payout is sent, or blocked until an operator acts. It
+// waits while the database is unavailable. It also sends other due payouts, and other processes may share the work.
 func (p *program) payFile(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -82,7 +82,7 @@ func (p *program) payFile(ctx context.Context, stdout, stderr io.Writer) (int, e
 func (p *program) importAndWait(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	name := filepath.Base(p.set.FileName)
 	config := payoutcsv.ImportConfig{
-		DB: p.db, Store: p.store, Name: name, Options: p.set.File, Wait: math.MaxInt64, // Run logs the database's failure
+		DB: p.db, Store: p.store, Name: name, Options: p.set.File, Wait: math.MaxInt64, // Run logs the failure
 	}
 	if p.db != p.read { // SQLite
 		config.Pause = 120 * time.Millisecond
@@ -112,7 +112,7 @@ func (p *program) importAndWait(ctx context.Context, stdout, stderr io.Writer) (
 	return sent.print(stdout, result.Report.Rejected+result.Conflicts, result.Elsewhere), nil
 }
 
-// wait returns when every payout of the file was sent or is blocked until an operator acts.
+// wait waits until each payout of the file is sent, or blocked until an operator acts.
 func (p *program) wait(ctx context.Context) (summary, error) {
 	for last := time.Now(); ; {
 		begun := time.Now()
@@ -132,7 +132,7 @@ func (p *program) wait(ctx context.Context) (summary, error) {
 				p.log.Info("payouts wait", "payouts", starting+created, "paused", sent.status.Paused, "reason", sent.status.Reason)
 			}
 		}
-		pause(ctx, max(lookInterval, 10*time.Since(begun))) // a large file takes time to look up
+		pause(ctx, max(lookInterval, 10*time.Since(begun))) // a summary of a large file costs time
 	}
 }
 
@@ -150,13 +150,13 @@ type summary struct {
 	held    int64
 	pruned  int64
 	missing int64
-	review  int64 // the other payouts with a reason for a review, or in a state without a success at the service
+	review  int64 // payouts not held, with a reason for a review or in a state other than pending and succeeded
 }
 
 // summarize looks up each payout of the file.
 func (p *program) summarize(ctx context.Context) (s summary, err error) {
 	s.states = map[durable.State]int64{}
-	s.status, err = p.store.Status(ctx) // before the rows, because no claim follows a pause
+	s.status, err = p.store.Status(ctx) // before the rows, because no payout is claimed during a pause
 	var part []durable.NewPayout
 	compare := func() {
 		if err == nil {
@@ -202,11 +202,11 @@ func (s *summary) add(stored durable.Compared) {
 	}
 }
 
-// stopped reports a pause that an operator must end.
+// stopped reports whether the calls are paused until an operator resumes them.
 func (s *summary) stopped() bool { return s.status.Paused && s.status.Until.IsZero() }
 
-// print prints the states and the tasks of the operator, and returns the exit status. rejected counts the rows of the
-// file without a payout, and elsewhere the payouts stored before this file.
+// print prints the states and the tasks of the operator, and returns the exit status. rejected is the number of rows
+// without a stored payout, and elsewhere the number of payouts known from another file.
 func (s *summary) print(out io.Writer, rejected, elsewhere int64) int {
 	for _, state := range durable.States() {
 		if n := s.states[state]; n > 0 {

@@ -44,7 +44,7 @@ func (p *program) openDatabase() (err error) {
 func openPostgres(address string) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
-		return nil, errors.New("the address of the database cannot be read") // its text may hold the password
+		return nil, errors.New("the address of the database cannot be read") // the text of err may contain the password
 	}
 	config.RuntimeParams["synchronous_commit"] = "on"
 	db := stdlib.OpenDB(*config)
@@ -55,7 +55,7 @@ func openPostgres(address string) (*sql.DB, error) {
 
 // openSQLite opens a file. It creates a missing file readable only by its owner, because the file contains full
 // destinations of payouts. SQLite creates the -wal and -shm files with the same mode. The commands hold and results
-// require an existing file, because an empty database at a wrong path would hide the payouts of the right one.
+// require an existing file, because an empty database at a wrong path would hide the stored payouts.
 func (p *program) openSQLite(file string) (db, read *sql.DB, err error) {
 	if _, err := os.Stat(file); err != nil {
 		if p.set.Command == "hold" || p.set.Command == "results" {
@@ -81,7 +81,7 @@ func (p *program) openSQLite(file string) (db, read *sql.DB, err error) {
 	return db, read, err
 }
 
-// createTables creates missing tables of ship. Like [durable.Migrate], it changes no table if they exist. So the first
+// createTables creates the tables of ship. Like [durable.Migrate], it does nothing if the tables exist. So the first
 // start may have the role of the owner, and later starts a role without the right to create tables.
 func createTables(ctx context.Context, db *sql.DB) error {
 	if _, err := db.ExecContext(ctx, `SELECT 1 FROM refunds, shipments LIMIT 0`); err == nil {

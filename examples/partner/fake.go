@@ -24,7 +24,7 @@ const (
 	demoSettling = 2 * time.Second // the time from a start to its final status is up to twice as long
 )
 
-// demo replaces the flags for the caller, keys, scheme and errors with the settings of the fake.
+// demo replaces the partner, project, keys, scheme and errors by the settings of the fake. It also names an operator.
 func (set *settings) demo() (err error) {
 	if set.UserHeader == "" {
 		set.AdminUser = cmp.Or(set.AdminUser, "demo")
@@ -83,8 +83,8 @@ func (p *program) importDemo(ctx context.Context) error {
 	return err
 }
 
-// live settles orders a moment after they were started, and sends the notifications, until ctx is done. One order in
-// twelve fails.
+// live settles orders shortly after their start, and sends the notifications, until ctx is done. One order in twelve
+// fails.
 func (f *fakeService) live(ctx context.Context, notifications string) error {
 	f.SetReceiver(paymentsvctest.ToURL(notifications))
 	for before := 0; ctx.Err() == nil; pause(ctx, demoSettling) {

@@ -96,13 +96,13 @@ func execute(ctx context.Context, set *settings, stdout, stderr io.Writer) (code
 	}
 }
 
-// program has the parts of the program for a command.
+// program has the open parts of the program. A command may need only some of them.
 type program struct {
 	set      *settings
 	log      *slog.Logger
-	file     []byte // of payouts, in memory, so that it cannot change between its import and the summary
+	file     []byte // the payouts, in memory, so that the file cannot change between the import and the summary
 	measure  *telemetry
-	fake     *fakeService // nil with a service
+	fake     *fakeService // nil with a real service
 	client   *paymentsvc.Client
 	db, read *sql.DB // read is for pages
 	store    *durable.Store
@@ -129,7 +129,7 @@ func (p *program) openStore(ctx context.Context) error {
 	}
 	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Name, p.set.Partner, p.set.Project) // never changes
 	if p.fake != nil {
-		project = "the fake " + rand.Text() // it forgets its orders with this process
+		project = "the fake " + rand.Text() // a new name, because the fake forgets its orders at the end
 	}
 	var witness durable.Witness // nil for the default of durable
 	if p.set.Witness != "" {

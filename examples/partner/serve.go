@@ -19,7 +19,7 @@ import (
 func (p *program) serve(ctx context.Context, stdout io.Writer) error {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: p.set.Scheme, Secrets: p.set.Keys, // during a rotation, both keys
-		Tolerance:    paymentsvc.AnyAge, // a duplicate has no effect here
+		Tolerance:    paymentsvc.AnyAge, // a replay has no effect, because durable detects duplicates
 		OnError:      func(_ *http.Request, err error) { p.log.Warn("a notification was rejected", "err", err) },
 		OnUnreadable: p.store.KeepUnreadable,
 	})
@@ -57,7 +57,7 @@ func (p *program) operators() http.Handler {
 	if header := p.set.UserHeader; header != "" { // the login proxy must remove this header from incoming requests
 		config.Login = func(r *http.Request) (string, bool) {
 			names := r.Header.Values(header)
-			if len(names) != 1 { // two names show that the proxy kept the name in the request
+			if len(names) != 1 { // two names show that the proxy kept a name sent by the client
 				return "", true
 			}
 			return names[0], true

@@ -9,7 +9,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// openService opens the telemetry and the client of the service. Without an address of a service, it starts the fake.
+// openService opens the telemetry and the client of the service. If Service is empty, it starts the fake.
 func (p *program) openService(ctx context.Context) (err error) {
 	p.measure, err = newTelemetry(ctx, p.set.Traces, p.log)
 	if err != nil {

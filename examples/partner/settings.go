@@ -43,12 +43,12 @@ type settings struct {
 	Rows     int    // of make-payouts
 
 	Database                        string // "" for a SQLite file removed at the end
-	Witness                         string // the file of the witness, "" for the default of durable
+	Witness                         string // the file of the witness, or "" for the default of durable
 	Service                         string // "" for the fake
-	Name                            string // of the service, for durable.Config.Project
+	Name                            string // your name for the service, for durable.Config.Project
 	Partner, Project                int64
 	Scheme                          paymentsvc.Scheme
-	Keys                            []paymentsvc.Secret // the first one signs
+	Keys                            []paymentsvc.Secret // the first key signs
 	DecodeError                     paymentsvc.ErrorDecoder
 	NotFound                        func(*paymentsvc.Error) bool
 	AccountCodes, AdminHosts        []string
@@ -63,7 +63,7 @@ type settings struct {
 	fields, notFound, duplicates    string
 }
 
-// readSettings returns the settings, or nil and the exit status. environment is os.Getenv.
+// readSettings returns the settings, or nil and the exit status. environment looks up a variable, like os.Getenv.
 func readSettings(args []string, environment func(string) string, stderr io.Writer) (*settings, int) {
 	set := &settings{}
 	flags := set.flags(environment, stderr)
@@ -148,11 +148,11 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	return flags
 }
 
-// fileFlags are the flags of a file of payouts.
+// fileFlags adds the flags for a file of payouts.
 func (set *settings) fileFlags(flags *flag.FlagSet, list func(*[]string) func(string) error) {
 	flags.Func("expect-rows", "`number` of payouts that a file must have", func(s string) (err error) {
 		set.File.ExpectRows, err = strconv.ParseInt(s, 10, 64)
-		if err != nil || set.File.ExpectRows < 1 { // 0 would compare nothing
+		if err != nil || set.File.ExpectRows < 1 { // 0 would disable the comparison
 			return errors.New("want a number above 0")
 		}
 		return nil
@@ -268,7 +268,7 @@ func readSecret(name, file string) (paymentsvc.Secret, error) {
 	return paymentsvc.Secret(key), nil
 }
 
-// logger logs for the whole program.
+// logger returns the logger of the program.
 func (set *settings) logger(stderr io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: set.LogLevel}
 	if set.LogJSON {

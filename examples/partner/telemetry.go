@@ -73,7 +73,7 @@ func (t *telemetry) instruments() error {
 	return errors.Join(errs...)
 }
 
-// OnAttempt is for paymentsvc.Config.
+// OnAttempt counts an attempt, and records its duration. It is for paymentsvc.Config.
 func (t *telemetry) OnAttempt(ctx context.Context, a paymentsvc.Attempt) {
 	status := "none"
 	if a.HTTPStatus >= 100 && a.HTTPStatus < 600 {
@@ -132,7 +132,7 @@ func watch(ctx context.Context, meter metric.Meter, store *durable.Store) error 
 			o.ObserveFloat64(named[g.Name], g.Value, metric.WithAttributes(
 				attribute.String("kind", string(g.Kind)), attribute.String("state", string(g.State))))
 		}
-		return err // after an error, the gauges have no values
+		return err // the gauges have no values after an error
 	}, all...)
 	return err
 }

@@ -48,9 +48,9 @@ type State string
 const (
 	Open     State = "open"     // a call is in flight, or its outcome is unknown
 	Retry    State = "retry"    // the service started no operation, so Start may repeat the call after a back-off
-	Started  State = "started"  // the service has it
+	Started  State = "started"  // the service has the payment or payout
 	Failed   State = "failed"   // the final FAILURE of a payment
-	Rejected State = "rejected" // permanently
+	Rejected State = "rejected" // the call was rejected permanently
 	Review   State = "review"   // an unknown payout without an order_id needs an operator
 )
 
@@ -67,8 +67,8 @@ func (t *Table) Insert(ctx context.Context, userData, paysFor string, amount pay
 	return err
 }
 
-// Start calls the service for a payment in state [Retry]. It does nothing if another process was first. ctx must
-// outlive the payer's HTTP request.
+// Start calls the service for a payment in state [Retry]. It has no effect in another state, for example if another
+// process has called the service first. ctx must outlive the payer's HTTP request.
 func (t *Table) Start(ctx context.Context, userData string) error {
 	var amount paymentsvc.Amount
 	err := t.DB.QueryRowContext(ctx, `
@@ -95,14 +95,14 @@ func (t *Table) Start(ctx context.Context, userData string) error {
 	}
 }
 
-// started records that the service has a payment, and applies the notifications that arrived before.
+// started records that the service has a payment, and applies earlier notifications.
 func (t *Table) started(ctx context.Context, userData, orderID, redirectURL string) error {
 	tx, err := t.DB.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after Commit
-	// Apply inserts the same row first. One of the two waits for the other, and then sees its changes.
+	// Apply inserts the same row first, so the later transaction waits for the earlier, and then sees its changes.
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO states (event, order_id, status, amount, final)
 		SELECT $1, $2, 'PENDING', amount, FALSE FROM starts WHERE user_data = $3
@@ -123,7 +123,7 @@ func (t *Table) started(ctx context.Context, userData, orderID, redirectURL stri
 	return tx.Commit()
 }
 
-// record stores another outcome, unless a notification has changed the row before.
+// record stores another state of an open row. It does not change a row already changed by a notification.
 func (t *Table) record(ctx context.Context, userData string, state State, orderID string) error {
 	_, err := t.DB.ExecContext(ctx, `
 		UPDATE starts SET state = $2, order_id = COALESCE(NULLIF($3, ''), order_id)
@@ -159,7 +159,7 @@ func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) e
 	return t.record(ctx, userData, Started, orderID)
 }
 
-// Apply applies a notification once, in one transaction. It is for [paymentsvc.Webhook.Handler].
+// Apply applies a notification once, in one transaction. Pass it to [paymentsvc.Webhook.Handler].
 func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 	tx, err := t.DB.BeginTx(ctx, nil)
 	if err != nil {
@@ -193,7 +193,7 @@ func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 	return tx.Commit()
 }
 
-// match finds the row of a payment or payout by its order_id or its user_data.
+// match updates the row of a payment or payout. It finds the row by order_id or user_data.
 func match(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
 	found, err := tx.ExecContext(ctx, `
 		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END
@@ -208,8 +208,8 @@ func match(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
 	return nil
 }
 
-// advance stores the state of an event. A late state does not replace a final one. A refund has its own event, because
-// it carries the order_id of its payment.
+// advance stores the state of an event. A late state does not replace a final state. A refund has the order_id of its
+// payment, so the event is part of the key.
 func advance(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
 	refunded := n.Event == paymentsvc.EventRefundStatusChanged && n.StatusDescription == paymentsvc.StatusSuccess
 	written, err := tx.ExecContext(ctx, `

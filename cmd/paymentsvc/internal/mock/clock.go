@@ -23,8 +23,8 @@ type event struct {
 	Notify  bool                  `json:"notify"`
 }
 
-// clock schedules settlements. With timestamps, signatures and Date headers have its time too. Its lock may be held
-// during calls of the fake and the journal, but not the reverse.
+// clock schedules settlements. If timestamps is set, timestamps and Date headers also use its time. It may hold its
+// lock while it calls the fake or the journal. These must not hold a lock while they call the clock.
 type clock struct {
 	epoch *epoch
 
@@ -37,7 +37,7 @@ type clock struct {
 	closed     bool
 }
 
-// now returns the time. The lock is held.
+// now returns the time of the clock. The caller holds the lock.
 func (c *clock) now() time.Time {
 	if c.frozen != nil {
 		return *c.frozen
@@ -55,7 +55,7 @@ func (c *clock) stamp() time.Time {
 	return time.Now()
 }
 
-// schedule adds a settlement after a time from now.
+// schedule adds a settlement at the clock's time plus after.
 func (c *clock) schedule(after time.Duration, e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *clock) schedule(after time.Duration, e event) {
 	c.arm()
 }
 
-// arm sets the timer to the earliest event. The lock is held.
+// arm sets the timer to the earliest event. The caller holds the lock.
 func (c *clock) arm() {
 	if c.timer != nil {
 		c.timer.Stop()
@@ -79,8 +79,8 @@ func (c *clock) arm() {
 	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
 }
 
-// run applies the due settlements in their order and returns them. Then it sends their notifications, so a slow
-// receiver delays no settlement. A settlement is always either scheduled or in the books.
+// run applies the due settlements, the earliest first, and returns them. It sends their notifications at the end, so a
+// slow receiver delays no settlement. A settlement is always either scheduled or in the books.
 func (c *clock) run() []event {
 	_, before := c.epoch.fake.DeliveriesAfter(math.MaxInt)
 	done, unsent := []event{}, []paymentsvctest.Notification{}
@@ -89,7 +89,7 @@ func (c *clock) run() []event {
 		e := c.events[0]
 		c.events, done = c.events[1:], append(done, e)
 		n, _, err := c.epoch.moved(e.OrderID, c.epoch.settling(e.OrderID, e.Status, e.Notify))
-		if err == nil && n != nil { // the books may reject it
+		if err == nil && n != nil { // the books may reject a settlement
 			unsent = append(unsent, *n)
 		}
 	}

@@ -79,7 +79,7 @@ func routes() []route {
 	}
 }
 
-// with returns a handle that decodes the body for do.
+// with returns a handle that decodes the body and calls do.
 func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		var in In
@@ -157,7 +157,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 // respond writes a response. The deadline frees the memory of a response to a client that does not read it.
 func respond(w http.ResponseWriter, status int, contentType string, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails without a server
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails in a test without a server
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have left
@@ -250,7 +250,7 @@ func (m *Mock) checkHost(host string) error {
 		"the mock server does not accept this host name: start it with -hosts and the name")
 }
 
-// decode parses the body. An empty body leaves into unchanged. decode rejects unknown names. It accepts every
+// decode parses the body. An empty body sets no value. decode rejects unknown names, and accepts every
 // Content-Type, because controlHandler checks the origin of the request.
 func (c *call) decode(into any) error {
 	body, err := io.ReadAll(c.r.Body)

@@ -19,14 +19,14 @@ const longestHolding = 5 * time.Minute
 type claim struct {
 	one, many string // the counted events
 	filters   []string
-	isError   bool                // counts errors, which must be 0
-	about     func(*message) bool // the checked messages, because a count without them proves nothing
+	isError   bool                // counts errors, so the count must be 0
+	about     func(*message) bool // the checked messages; without them, a count of 0 proves nothing
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 
 var claims = map[string]claim{
 	"started":    {one: "order started", many: "orders started", filters: orderFilters},
-	"fault_hits": {one: "hit of the fault", many: "hits of the fault"}, // without filters
+	"fault_hits": {one: "hit of the fault", many: "hits of the fault"}, // has no filters
 	"messages": {
 		one: "message", many: "messages", filters: messageFilters,
 		counts: func(*message) bool { return true },
@@ -53,7 +53,7 @@ var claims = map[string]claim{
 	"none_rejected": {
 		one: "request rejected", many: "requests rejected", filters: messageFilters, isError: true,
 		about: func(m *message) bool { return m.Signature != nil && m.Direction == in || m.Rejection != nil },
-		counts: func(m *message) bool { // a status call by user_data lets a client learn that it started no order
+		counts: func(m *message) bool { // a client sends a status call by user_data to detect a missing start
 			return m.Rejection != nil && !m.Declined &&
 				(m.Rejection.Problem != paymentsvctest.ProblemNotFound || m.Rejection.UserData == "")
 		},
@@ -74,7 +74,7 @@ type expectation struct {
 	claim
 }
 
-// unbounded is the upper limit of a claim without one.
+// unbounded is the upper limit of a claim without count and at_most.
 const unbounded = 1 << 30
 
 // bounds returns the lower and the upper limit.
@@ -110,9 +110,9 @@ func (x *expectation) bounds() (least, most int, err error) {
 // finding is the result of a count.
 type finding struct {
 	n          int
-	duplicates int  // rejected starts
+	duplicates int  // starts rejected as duplicates
 	gap        bool // an evicted message could change the result
-	untested   bool // the journal has no message for the claim
+	untested   bool // the journal has no checked message
 }
 
 // actual counts the orders, messages or hits of a claim.
@@ -139,8 +139,8 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 	return found, nil
 }
 
-// starts counts orders and rejected duplicates. A rejection has only user_data and kind, so filters by other values
-// count no rejections.
+// starts counts orders and rejected duplicates. A rejection has no order_id and no number of an order, so a filter by
+// these values counts no rejections.
 func (e *epoch) starts(x *expectation) (found finding) {
 	e.eachOrder(&x.filter, func(*paymentsvctest.Order) bool {
 		found.n++
@@ -166,7 +166,7 @@ func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
 		(x.UserData == nil || *x.UserData == r.UserData) && strings.HasPrefix(r.UserData, x.UserDataPrefix)
 }
 
-// met reports whether the claim holds. Evicted messages can only increase the count.
+// met reports whether the claim holds. A claim with an upper limit does not hold after a duplicate or an eviction.
 func (found finding) met(least, most int) bool {
 	certain := most == unbounded || !found.gap && found.duplicates == 0
 	return found.n >= least && found.n <= most && !found.untested && certain

@@ -18,7 +18,7 @@ type fault struct {
 
 	// The fake holds its lock while it calls strike, so never call the fake with e.mu held.
 	struck []int
-	hold   chan struct{} // nil for other faults
+	hold   chan struct{} // closed by release; nil for faults other than hold
 }
 
 // onNotifications is the "on" of a fault for all events.
@@ -271,7 +271,7 @@ func postFault(c *call, given faultIn) (int, any, error) {
 	return http.StatusCreated, c.faultOut(f), nil
 }
 
-// withFault handles a request about the fault in its path.
+// withFault returns a handle that calls do for the fault in the path, and returns this fault.
 func withFault(status int, do func(*call, *fault)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		id, err := c.number("id")

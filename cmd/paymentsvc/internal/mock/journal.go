@@ -40,7 +40,7 @@ type message struct {
 	Status         int
 	State, Err     string
 	Took           time.Duration
-	Signature      *verdict // nil without a check
+	Signature      *verdict // nil if the signature was not checked
 	Forged         bool
 	Cut            bool // deliberately incomplete
 	Rejection      *paymentsvctest.Rejection
@@ -50,7 +50,7 @@ type message struct {
 	Fields fields
 }
 
-// fields are the members that bodies have in common.
+// fields are the values that the journal reads from a body.
 type fields struct {
 	ProjectID                int64
 	UserData, OrderID        string
@@ -168,7 +168,7 @@ func (j *journal) arrive(m message) *message {
 	return &m
 }
 
-// update changes a message, and wakes the waiters that it concerns.
+// update changes a message, and wakes the waiters for this message.
 func (j *journal) update(m *message, change func(*message)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -176,7 +176,7 @@ func (j *journal) update(m *message, change func(*message)) {
 	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 }
 
-// finish ends a message, and enforces the budget.
+// finish completes a message, and enforces the budget.
 func (j *journal) finish(m *message, change func(*message)) {
 	j.mu.Lock()
 	change(m)
@@ -201,7 +201,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes the oldest finished messages until they add up to bytes. It reports whether it removed a message.
+// evict removes finished messages, the oldest first, until it has freed bytes. It reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -257,7 +257,7 @@ func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) 
 	return j.evicted, j.gap
 }
 
-// list returns the first messages that fit, and the number of evicted messages.
+// list returns the first limit matching messages, and the number of evicted messages.
 func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	evicted, _ = j.each(f, func(m *message) bool {
 		list = append(list, *m)
@@ -266,8 +266,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest skips matching messages, and returns up to limit older ones, the newest first. It also returns the counts of
-// matching and of evicted messages.
+// newest skips the newest matching messages, skip in number, and returns the next limit messages, the newest first.
+// matches is the number of all matching messages.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

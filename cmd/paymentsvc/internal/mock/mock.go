@@ -2,7 +2,7 @@
 // tests in any language, a payment page for payers, and a page for testers.
 //
 // The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the testers'
-// page below /ui. Each session has the same four below /s/{name}, and its own fake.
+// page below /ui. Each named session has the same four paths below /s/{name}, and its own fake.
 package mock
 
 import (
@@ -33,19 +33,19 @@ type Options struct {
 	Tolerance               time.Duration
 	Repeated                paymentsvctest.Repeated
 	ErrorCode, ErrorMessage string
-	// ErrorFormat is one of [ErrorFormats]; "" means "fields".
+	// ErrorFormat is the format of errors, see [ErrorFormats]. "" means "fields".
 	ErrorFormat string
 	// SchemeText is the text form of Scheme in the settings.
 	SchemeText string
 	// Notify is the address of the receiver. The default, "", sends no notifications.
 	Notify string
-	// Receivers have the addresses of projects and events with an own receiver, see [CheckReceivers].
+	// Receivers are the addresses for notifications of certain projects and events, see [CheckReceivers].
 	Receivers []string
-	// HTTP2 sends notifications by HTTP/2 only, also without TLS.
+	// HTTP2 sends notifications by HTTP/2 only, even without TLS.
 	HTTP2 bool
 	// Trust is the configuration of HTTPS for notifications; nil trusts the system's CA certificates.
 	Trust *tls.Config
-	// Script has scripted outcomes, see [CheckScript].
+	// Script lists the scripted outcomes, see [CheckScript].
 	Script []string
 	// Origin is the public address, such as "http://127.0.0.1:8080".
 	Origin string
@@ -53,16 +53,16 @@ type Options struct {
 	Hosts []string
 	// ShowBodies shows card data and destinations in messages.
 	ShowBodies bool
-	// JournalBytes bounds the messages of all sessions together; 0 means 64 MiB.
+	// JournalBytes bounds the memory of the messages of all sessions together. 0 means 64 MiB.
 	JournalBytes int
-	// MaxSessions bounds the sessions; 0 means 100.
+	// MaxSessions bounds the number of sessions. 0 means 100.
 	MaxSessions int
-	// Chosen has the origin of each setting by its name: a flag, a variable or a place in the file. Other settings
-	// are defaults of the mock server.
+	// Chosen is the origin of each setting by name, such as a flag, a variable or a place in the file. Settings not in
+	// Chosen are defaults of the mock server.
 	Chosen map[string]string
 	// Version is the version of the program.
 	Version string
-	// Stop, if not nil, is called by POST /_mock/stop.
+	// Stop, if not nil, is called for a POST /_mock/stop from the same machine.
 	Stop func()
 	// Logf, if not nil, is called with a line for each message.
 	Logf func(format string, args ...any)
@@ -80,7 +80,7 @@ type Mock struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
-	unnamed  int // the last number of a session without a name
+	unnamed  int // the number in the last generated session name
 	stopping bool
 }
 
@@ -189,14 +189,14 @@ type session struct {
 	name, prefix string
 	mock         *Mock
 	opt          Options
-	idSpace      int64 // Config.IDSpace; the main session has 0
+	idSpace      int64 // Config.IDSpace; 0 for the main session
 
 	mu     sync.Mutex
-	number int // the epoch has this number
+	number int // the number of epoch
 	epoch  *epoch
 	to     receivers
 	script []scripted
-	chosen map[string]string // Options.Chosen, with the settings of the control API
+	chosen map[string]string // Options.Chosen, and the settings changed by the control API
 }
 
 // epoch is a session between two resets. Requests of an earlier epoch cannot change a later epoch.
@@ -217,7 +217,7 @@ type epoch struct {
 func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	s := &session{name: name, mock: m, opt: opt, to: receivers{rest: opt.Notify}, chosen: map[string]string{}}
 	maps.Copy(s.chosen, opt.Chosen)
-	if name != "" { // parallel sessions may notify one program with one database
+	if name != "" { // different order_ids, because parallel sessions may notify one program
 		s.prefix, s.idSpace = "/s/"+name, 1+rand.Int64N(999_999_999_999) //nolint:gosec // no secret
 	}
 	var err error
@@ -236,7 +236,7 @@ func (m *Mock) newSession(name string, opt Options) (*session, error) {
 	return s, err
 }
 
-// newEpoch starts an epoch without orders. The numbers of orders and messages continue after these.
+// newEpoch starts an epoch without orders. Its numbers of orders and messages continue after lastOrder and lastMessage.
 func (s *session) newEpoch(lastOrder, lastMessage int) (*epoch, error) {
 	s.number++
 	e := &epoch{session: s, number: s.number}
@@ -275,7 +275,7 @@ func (s *session) reset() (number, cutOff int, err error) {
 		return 0, 0, failure(http.StatusNotFound, "not_found", "name", "the session was deleted")
 	}
 	cutOff = old.journal.inFlight()
-	old.close() // no order starts after the last number is read
+	old.close() // so that no order starts after the call of LastOrder
 	fresh, err := s.newEpoch(old.fake.LastOrder(), old.journal.last())
 	if err != nil {
 		return 0, 0, err
@@ -297,14 +297,14 @@ func (e *epoch) close() {
 	e.journal.close()
 }
 
-// settings returns the variable settings.
+// settings returns the settings that the control API can change.
 func (s *session) settings() (to receivers, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.to, s.script
 }
 
-// change sets the settings unless they are nil.
+// change sets each setting that is not nil.
 func (s *session) change(notify *string, own []receiver, script []scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,7 +62,7 @@ func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
 	return deliveriesOf(list), sent
 }
 
-// sending returns a context that survives the client, because a notification must not stop half-way.
+// sending returns a context that does not end with the request, because a notification must not stop half-way.
 func sending(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }
 
 // send sends one notification directly, without the outbox.
@@ -88,7 +88,7 @@ func getNotifications(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveriesOf(c.fake.Deliveries())}, nil
 }
 
-// receiver returns the address for a notification of a project and an event, or to if that is set.
+// receiver returns to, or, if to is empty, the address for a notification of a project and an event.
 func (c *call) receiver(to string, project int64, event string) (string, error) {
 	if to == "" {
 		rs, _ := c.settings()
@@ -157,7 +157,7 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
 }
 
-// composed returns the notification of an order in its current or another status.
+// composed returns the notification of an order in the given status, or in its current status if status is empty.
 func (e *epoch) composed(orderID, status, event string, texts []string) (
 	n paymentsvctest.Notification, faults []paymentsvctest.NotificationFault, err error,
 ) {

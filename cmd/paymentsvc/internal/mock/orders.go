@@ -56,7 +56,7 @@ func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	return out, err
 }
 
-// filter selects orders, messages and the targets of faults. An unset condition matches all.
+// filter selects orders, messages and the targets of faults. An unset condition matches every value.
 type filter struct {
 	UserData       *string `json:"user_data"`
 	UserDataPrefix string  `json:"user_data_prefix"`
@@ -71,7 +71,7 @@ type filter struct {
 	After          int     `json:"after"` // the number of an order or a message
 }
 
-// filterOf parses the filter of a query like a filter in JSON. more has the names of other parameters.
+// filterOf parses a query like a filter in JSON. more lists the parameters of the query that are not conditions.
 func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	given := map[string]any{}
 	for name, values := range r.URL.Query() {
@@ -87,11 +87,11 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 			given[name] = value
 		}
 	}
-	text, err := json.Marshal(given) // a map of texts, numbers and booleans
+	text, err := json.Marshal(given) // cannot fail for texts, numbers and booleans
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only rejects a condition without effect, and values that no order or message can have. With such values an
+// only rejects conditions not in names, and values that an order or message cannot have. With such a value, an
 // expectation of 0 would always be met.
 func (e *epoch) only(f *filter, names ...string) error {
 	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }
@@ -135,7 +135,7 @@ func kinds() []string {
 	}
 }
 
-// Filters by other values than identifiers.
+// The conditions of [epoch.only] for orders and for messages, besides the identifiers.
 var (
 	orderFilters   = []string{"kind", "status", "after"}
 	messageFilters = []string{"status", "direction", "endpoint", "event", "valid", "after"}
@@ -164,8 +164,8 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
-// newestOrders returns the last matching orders, the newest first, and the number of all matching orders. match must
-// not use the fake.
+// newestOrders skips the newest matching orders, skip in number, and returns the next limit orders, the newest first.
+// matches is the number of all matching orders. match must not use the fake.
 func (e *epoch) newestOrders(
 	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
@@ -177,7 +177,7 @@ func (e *epoch) newestOrders(
 		matches++
 		list = append(list, *o)
 		if len(list) > 2*wanted {
-			list = slices.Delete(list, 0, wanted) // the copies of all orders would need much memory
+			list = slices.Delete(list, 0, wanted) // bounds the memory for the copies
 		}
 		return true
 	})
@@ -200,7 +200,7 @@ func getOrders(c *call) (int, any, error) {
 	orders, next := cut(orders, limit, func(o order) int { return o.Number })
 	return http.StatusOK, struct {
 		Orders []order `json:"orders"`
-		Next   int     `json:"next"` // the "after" of the next page, 0 for the end
+		Next   int     `json:"next"` // the "after" of the next page, or 0 on the last page
 	}{orders, next}, nil
 }
 
@@ -262,7 +262,7 @@ func (e *epoch) refunding(orderID string, a paymentsvc.Amount, to paymentsvc.Sta
 // move changes an order, and returns the notification in the outbox or nil.
 type move func() (*paymentsvctest.Notification, error)
 
-// moved moves an order, and returns the error of the books.
+// moved calls change for an order, and wakes the waiters for the order.
 func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification, orderAnswer, error) {
 	n, err := change()
 	o, ok := e.fake.Order(orderID)
@@ -277,7 +277,7 @@ func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification
 	return n, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// notified moves an order and sends its notification.
+// notified calls change for an order, and sends the order's notification.
 func (e *epoch) notified(ctx context.Context, orderID string, change move) (orderAnswer, error) {
 	_, before := e.fake.DeliveriesAfter(math.MaxInt)
 	n, answer, err := e.moved(orderID, change)
@@ -297,7 +297,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	_, messages = e.deliver(ctx)
 	if to, _ := e.settings(); to.none() {
-		return messages // the outbox keeps all, and a search in it takes long
+		return messages // the notifications stay in the outbox, and a search in it takes long
 	}
 	const longest = 15 * time.Second // a delivery takes at most 10
 	e.journal.waitFor(ctx, longest, &filter{}, func() bool {

@@ -1,7 +1,7 @@
 "use strict";
 
-// The script fetches the page every two seconds, and replaces the changed rows of its lists. Rows in use stay as they are:
-// rows with the focus, an open part, typed text or an error. Forms outside the lists are never replaced.
+// The script fetches the page every two seconds, and replaces the changed rows of its lists. It does not replace a row
+// with the focus, an open part, typed text or an error. It never replaces forms outside the lists.
 
 const interval = 2000;
 const pause = document.getElementById("pause");
@@ -14,7 +14,7 @@ function replace(part, fresh) {
   if (!part.isEqualNode(fresh) && !inUse(part)) part.replaceWith(fresh);
 }
 
-// mergeRows gives a list the rows of the fresh page. It never moves a row, because a moved row loses the focus.
+// mergeRows updates the rows of a list from the fresh page. It never moves a row, because a moved row loses the focus.
 function mergeRows(body, fresh) {
   const known = new Map([...body.rows].map((row) => [row.id, row]));
   let next = body.firstElementChild;

@@ -85,8 +85,7 @@ func (p *pages) render(w http.ResponseWriter, status int, name string, v any) {
 	respond(w, status, "text/html; charset=utf-8", buf.Bytes())
 }
 
-// action processes a form and redirects to the page, or shows the error on the page. A form returns a key of
-// doneNote.
+// action processes a form and redirects to the page, or shows the error on the page. do returns a key for [doneNote].
 func (p *pages) action(section string, do func(*http.Request, *epoch) (string, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := epochOf(r)
@@ -239,7 +238,7 @@ func (p *pages) renderPay(w http.ResponseWriter, status int, v payment) {
 	p.render(w, status, "pay.html", v)
 }
 
-// paid settles the order as the payer decided, and shows the result.
+// paid settles the order by the payer's decision, and shows the result.
 func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 	e, v := epochOf(r), p.payment(r)
 	buttons := map[string]paymentsvc.StatusName{"pay": paymentsvc.StatusSuccess, "decline": paymentsvc.StatusFailure}

@@ -37,8 +37,8 @@ type step struct {
 //	project_id=7 user_data='two words': PENDING after 1s, FAILURE after 5s
 //
 // The conditions are user_data, amount, kind, type and project_id. An order must meet all conditions of a text.
-// Patterns are those of [path.Match]. A status without "after" follows immediately, and a later one counts from the
-// previous one. DECLINED rejects the start. An error contains the number of the text and the column.
+// Patterns have the syntax of [path.Match]. A status without "after" follows immediately. An "after" counts from the
+// previous status. DECLINED rejects the start. An error contains the number of the text and the column.
 func CheckScript(texts []string) error {
 	_, err := parseScript(texts)
 	return err
@@ -240,7 +240,7 @@ func (e *epoch) scriptOf(o paymentsvctest.Order) (scripted, bool) {
 	return script[i], true
 }
 
-// declined is Config.Check.
+// declined returns an error for an order with a scripted DECLINED. It is Config.Check.
 func (e *epoch) declined(o paymentsvctest.Order) error {
 	if s, ok := e.scriptOf(o); ok && s.decline != nil {
 		return errors.New(*s.decline)
@@ -248,13 +248,13 @@ func (e *epoch) declined(o paymentsvctest.Order) error {
 	return nil
 }
 
-// declines reports whether a message belongs to a scripted DECLINED.
+// declines reports whether a message is that of a scripted DECLINED.
 func (e *epoch) declines(message string) bool {
 	_, script := e.settings()
 	return slices.ContainsFunc(script, func(s scripted) bool { return s.decline != nil && *s.decline == message })
 }
 
-// started is Config.OnStart. It schedules the steps of the script. A step without a wait may precede the response.
+// started schedules the steps of the script. It is Config.OnStart. A step without a wait may precede the response.
 func (e *epoch) started(o paymentsvctest.Order) {
 	s, _ := e.scriptOf(o)
 	var after time.Duration
@@ -278,8 +278,8 @@ type receiver struct {
 	address string
 }
 
-// CheckReceivers returns an error for an invalid receiver of a project or an event. The first matching text applies to
-// a notification, and Options.Notify without a matching text. [CheckScript] documents the conditions:
+// CheckReceivers returns an error for an invalid receiver of a project or an event. The first text that matches a
+// notification applies. If no text matches, Options.Notify applies. [CheckScript] documents the conditions:
 //
 //	project_id=3003: http://127.0.0.1:9000/other
 //	project_id=3003 event=refund.*: http://127.0.0.1:9000/refunds

@@ -106,8 +106,8 @@ func patchSettings(c *call, in settingsIn) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. An omitted setting has the value of the main session. For an omitted name, the mock
-// server chooses a name.
+// sessionIn is a new session. An omitted setting has the value of the main session. If the name is omitted, the
+// mock server chooses a name.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`
@@ -191,7 +191,7 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		}
 	}
 	if given("notify", in.Notify != nil) {
-		opt.Notify, opt.Receivers = *in.Notify, nil // it sends nothing to the receivers of the main session
+		opt.Notify, opt.Receivers = *in.Notify, nil // so that it does not notify the receivers of the main session
 	}
 	if given("receiver", in.Receivers != nil) {
 		opt.Receivers = in.Receivers
@@ -269,7 +269,7 @@ func postSession(c *call, in sessionIn) (int, any, error) {
 	return http.StatusCreated, s.out(), nil
 }
 
-// freeName returns a name that no session has.
+// freeName returns an unused name for a session.
 func (m *Mock) freeName() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -43,7 +43,7 @@ func fieldsOf(body []byte) fields {
 func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	e := s.current()
 	endpoint := strings.TrimPrefix(r.URL.Path, s.prefix+s.opt.BasePath+"/")
-	if !slices.Contains(endpoints(), endpoint) { // a known endpoint has no card number
+	if !slices.Contains(endpoints(), endpoint) { // a known endpoint cannot contain a card number
 		endpoint = mask.Text(endpoint)
 	}
 	m := e.journal.arrive(message{
@@ -91,10 +91,10 @@ func (k *recorder) Write(b []byte) (int, error) {
 	return k.ResponseWriter.Write(b)
 }
 
-// Unwrap is for [http.ResponseController]. A recorder does not see responses on hijacked connections.
+// Unwrap returns the writer for [http.ResponseController]. Responses on hijacked connections are not recorded.
 func (k *recorder) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
-// checked is Config.OnChecked.
+// checked records the verdict on a request. It is Config.OnChecked.
 func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	m := messageOf(r.Context())
 	if m == nil {
@@ -205,28 +205,28 @@ func reasonOf(err error) string {
 	if u, ok := errors.AsType[*unsent](err); ok {
 		return u.text
 	}
-	return err.Error() // the fake's own
+	return err.Error() // an error of the fake
 }
 
 // errorText returns the text of an error of net/http without addresses and without a part of the response. The
-// receiver's address may contain a token, the local one changes with each message, and a response can repeat the
-// message.
+// receiver's address may contain a token, the local address changes with each message, and a response can contain data
+// of the message.
 func errorText(err error) string {
 	for {
 		e, ok := errors.AsType[*net.OpError](err)
 		if !ok {
 			return transport.ForLogs(err).Error()
 		}
-		err = e.Err // another OpError, if net copied the body to the connection
+		err = e.Err // another OpError, if net failed to copy the body to the connection
 	}
 }
 
 // ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" adds
-// both fields as null to successes and uses HTTP 200 for errors. "status" replies with the HTTP status only. "html" is
-// "fields", but a gateway's page for a wrong signature.
+// both fields as null to successes and uses HTTP 200 for errors. "status" replies with the HTTP status only. "html"
+// acts like "fields", but replies with a gateway's page if the HTTP status is 401.
 func ErrorFormats() []string { return []string{"fields", "shared", "status", "html"} }
 
-// format is Config.Format of the fake.
+// format rewrites a response in the format of ErrorFormat. It is Config.Format of the fake.
 func (opt *Options) format(failed bool, status int, header http.Header, body []byte) (int, []byte) {
 	switch {
 	case opt.ErrorFormat == "shared" && failed:

@@ -27,7 +27,7 @@ const (
 	maxMasked = 64 << 10 // bytes of a body on the page, because the page masks 100 bodies every two seconds
 )
 
-// shortened returns the begin of a text that would fill the page.
+// shortened returns the beginning of a long text, because such a text would fill the page.
 func shortened(text string) string {
 	const longest = 256
 	if len(text) <= longest {
@@ -48,7 +48,7 @@ type view struct {
 	Receivers        []string
 	Orders           []orderRow
 	OrderPages       pager
-	Waiting          []notification // the first
+	Waiting          []notification // the first maxListed
 	WaitingCount     int
 	Messages         []messageRow
 	MessagePages     pager
@@ -69,7 +69,7 @@ type orderRow struct {
 	CanRefund bool
 	CanNotify bool
 	PayURL    string
-	Find      string // finds the messages of the order
+	Find      string // the search term for the messages of the order
 	Said      *note
 }
 
@@ -83,7 +83,7 @@ type messageRow struct {
 	OrderURL           string
 }
 
-// pager has the number of a list's rows, and the addresses of the neighbouring pages or "".
+// pager has the number of rows of a list, and the address of each neighbouring page, or "" if it does not exist.
 type pager struct {
 	Count        int
 	Newer, Older string
@@ -94,7 +94,7 @@ type balanceRow struct {
 	Payout, Expected, Currency string
 }
 
-// newView reads the mock server. The data may change between two of its reads.
+// newView reads the data of the page. The data may change between two of its reads.
 func newView(r *http.Request, said note) *view {
 	e, query := epochOf(r), kept(r.URL.Query())
 	to, _ := e.settings()
@@ -244,7 +244,7 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
 	}
-	const maxCopied = 1000 // orders of one user_data, because each row of the page copies them
+	const maxCopied = 1000 // limits the copies of orders with one user_data for each row of the page
 	if n := e.fake.Started(m.Fields.UserData); n == 0 || n > maxCopied {
 		return paymentsvctest.Order{}, false
 	}
@@ -252,7 +252,7 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	return list[len(list)-1], true
 }
 
-// page returns the number of a list's page, from 1.
+// page returns the number of the requested page of a list, from 1.
 func (v *view) page(list string) int {
 	page, err := strconv.Atoi(v.query.Get(list))
 	if err != nil || page < 1 || page > 1<<20 {
@@ -290,7 +290,7 @@ func asQuery(query url.Values) string {
 // note is the message about the last action.
 type note struct {
 	Section string // the place of the message, unless Order is set
-	Order   int    // the order of its row
+	Order   int    // the number of the order with the message in its row, or 0
 	Text    string
 	Bad     bool
 }
@@ -322,7 +322,7 @@ func (v *view) Said(section string) *note {
 	return &v.said
 }
 
-// Value returns the input of a field of the rejected form.
+// Value returns the input of a field of the rejected form, or absent.
 func (v *view) Value(field, absent string) string {
 	if v.form.Has(field) {
 		return v.form.Get(field)

@@ -16,7 +16,7 @@ type waiter struct {
 // waiters are the waiters of a journal.
 type waiters map[*waiter]bool
 
-// notify wakes the waiters that a message or an order concerns.
+// notify wakes the waiters for a message or an order with these identifiers.
 func (ws waiters) notify(project int64, userData, orderID string) {
 	for w := range ws {
 		if w.about.fits(project, userData, orderID) {
@@ -32,7 +32,7 @@ func (w *waiter) notify() {
 	}
 }
 
-// ordered wakes the waiters that an order concerns.
+// ordered wakes the waiters for an order.
 func (j *journal) ordered(o paymentsvctest.Order) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -47,8 +47,8 @@ func (j *journal) wakeAll() {
 	}
 }
 
-// waitFor calls met first, and then after changes that concern the filter, until met returns true, limit has passed,
-// the journal is closed or ctx ends. It returns the last result of met.
+// waitFor calls met at once and after changes that match about, until met returns true, limit has passed, the journal
+// is closed or ctx ends. It reports whether met returned true.
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
