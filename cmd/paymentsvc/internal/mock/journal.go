@@ -33,7 +33,7 @@ type message struct {
 	Seq            int
 	At             time.Time
 	Direction      string
-	Method, Target string // parts of the request line
+	Method, Target string // of the request line; the Target of a notification is its whole URL
 	Endpoint       string
 	Header, Answer http.Header
 	Body, Answered []byte

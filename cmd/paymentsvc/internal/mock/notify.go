@@ -95,7 +95,7 @@ func (c *call) receiver(to string, project int64, event string) (string, error) 
 		to = rs.of(cmp.Or(project, c.opt.Projects[0].ID), event)
 	}
 	if to == "" {
-		return "", invalid("to", "notifications have no receiver: set notify, or to")
+		return "", invalid("to", `this notification has no receiver: want the setting "notify" or the field "to"`)
 	}
 	if err := cli.CheckAddress(to); err != nil {
 		return "", invalid("to", "to: %s", err)
@@ -105,7 +105,7 @@ func (c *call) receiver(to string, project int64, event string) (string, error) 
 
 func postDeliver(c *call) (int, any, error) {
 	if to, _ := c.settings(); to.none() {
-		return 0, nil, invalid("to", "notifications have no receiver: set notify")
+		return 0, nil, invalid("to", `this notification has no receiver: want the setting "notify"`)
 	}
 	deliveries, messages := c.deliver(sending(c.r))
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
@@ -133,7 +133,7 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 			return 0, nil, err
 		}
 		if in.OrderID != "" || in.Status != "" || in.Event != "" || in.Faults != nil {
-			return 0, nil, invalid("body", "body: a raw body takes only to, timestamp and project_id")
+			return 0, nil, invalid("body", `body: want no field beside a raw body except "to", "timestamp" and "project_id"`)
 		}
 		at := *cmp.Or(in.Timestamp, new(c.clock.stamp()))
 		return c.postRaw(to, in.ProjectID, at, []byte(*in.Body), nil)
@@ -147,7 +147,7 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 	}
 	if rule := c.ruleFor(n); rule != nil && in.Faults == nil {
 		return 0, nil, failure(http.StatusConflict, "fault", "faults",
-			"faults: fault %d does not apply to this notification, which is sent at once: "+
+			"faults: fault %d matches, but affects only notifications from the outbox: "+
 				"set faults, for example to [], or settle the order", rule.ID)
 	}
 	if _, err := c.receiver("", n.ProjectID, string(n.Event)); err != nil {
@@ -185,7 +185,7 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 	n, err = e.fake.Compose(orderID, as)
 	if event != "" {
 		if !slices.Contains(events(), event) {
-			return n, nil, invalid("event", "event: not one of the document's")
+			return n, nil, invalid("event", "event: the interface document has no such event")
 		}
 		n.Event = paymentsvc.EventType(event)
 	}
@@ -224,7 +224,7 @@ func postResend(c *call, in resendIn) (int, any, error) {
 	case m.Direction != out:
 		return 0, nil, invalid("id", "message %d is not a notification", m.Seq)
 	case !slices.Contains([]string{"", "again", "as_sent"}, in.Sign):
-		return 0, nil, invalid("sign", "sign: not again or as_sent")
+		return 0, nil, invalid("sign", `sign: want "again" or "as_sent"`)
 	}
 	var header http.Header
 	if in.Sign == "as_sent" {

@@ -31,7 +31,7 @@ func messageOf(ctx context.Context) *message {
 // fieldsOf parses the common fields of a body. It skips invalid fields.
 func fieldsOf(body []byte) fields {
 	var f fields
-	_, _ = jsonobject.DecodeLenient(body, []jsonobject.Field{ // the fake validates the body
+	_, _ = jsonobject.DecodeLenient(body, []jsonobject.Field{ // best effort, because the fake validates requests
 		{Name: "project_id", Into: &f.ProjectID}, {Name: "user_data", Into: &f.UserData},
 		{Name: "order_id", Into: &f.OrderID}, {Name: "event", Into: &f.Event},
 		{Name: "status_description", Into: &f.StatusDescription},
@@ -81,7 +81,7 @@ type recorder struct {
 // WriteHeader records the final status.
 func (k *recorder) WriteHeader(status int) {
 	if k.status == 0 && status >= http.StatusOK {
-		k.status, k.header = status, k.Header() // net/http sends a copy
+		k.status, k.header = status, k.Header() // net/http adds its own headers to a copy of this map
 	}
 	k.ResponseWriter.WriteHeader(status)
 }
@@ -116,7 +116,7 @@ func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 // outgoing sends notifications, and records them and their responses.
 type outgoing struct {
 	e     *epoch
-	about fields // of the genuine notification, because faults change and cut the body
+	about fields // fields of the notification before its faults, which may change or cut the body
 }
 
 type sentKey struct{}
@@ -138,7 +138,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 		*sent = append(*sent, kept.Seq)
 	}
 	again := r.Clone(r.Context())
-	again.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body)) // r.Body repeats its end or its error
+	again.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body)) // r.Body returns io.EOF or its error again
 	resp, err := e.mock.client.RoundTrip(again)
 	if err != nil {
 		failed := &unsent{errorText(err), err}
@@ -163,7 +163,8 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// judge returns the verdict on a notification's signature. A notification without a valid signature is a forgery.
+// judge returns the verdict on a notification's signature. A notification is a forgery if no secret of the partner, not
+// even the old one, signed it.
 func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	switch signed, old := e.fake.SignedNotification(r, body); {
 	case !signed:
@@ -191,7 +192,7 @@ func (e *epoch) post(
 	return d
 }
 
-// unsent is the error of a notification without a response, and its text for output.
+// unsent is the error of a notification without a response. Its text is safe to print.
 type unsent struct {
 	text string
 	err  error
@@ -222,8 +223,8 @@ func errorText(err error) string {
 }
 
 // ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" adds
-// both fields as null to successes and uses HTTP 200 for errors. "status" replies with the HTTP status only. "html"
-// acts like "fields", but replies with a gateway's page if the HTTP status is 401.
+// both fields as null to successes and uses HTTP 200 for errors. "status" replies to errors with the HTTP status only.
+// "html" acts like "fields", but replies with a gateway's page if the HTTP status is 401.
 func ErrorFormats() []string { return []string{"fields", "shared", "status", "html"} }
 
 // format rewrites a response in the format of ErrorFormat. It is Config.Format of the fake.

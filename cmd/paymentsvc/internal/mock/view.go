@@ -23,8 +23,8 @@ const (
 
 const (
 	maxRows   = 100      // rows of a list
-	maxListed = 20       // entries of a list without rows
-	maxMasked = 64 << 10 // bytes of a body on the page, because the page masks 100 bodies every two seconds
+	maxListed = 20       // waiting notifications, or affected requests of a fault
+	maxMasked = 64 << 10 // bytes of a body to mask, because the page masks 100 bodies every two seconds
 )
 
 // shortened returns the beginning of a long text, because such a text would fill the page.
