@@ -49,7 +49,7 @@ const (
 )
 
 //go:embed pages.html style.css
-var files embed.FS // go:embed needs a package variable
+var files embed.FS // a package variable, because embed needs it
 
 type page struct {
 	Config

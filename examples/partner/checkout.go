@@ -19,7 +19,7 @@ import (
 )
 
 //go:embed pages.html style.css
-var files embed.FS // go:embed needs a package variable
+var files embed.FS // a package variable, because embed needs it
 
 // waitForService limits the time of a checkout request. The call to the service may continue after this time.
 const waitForService = 10 * time.Second

@@ -184,8 +184,7 @@ Flags of all or most commands:
 
   -config FILE       settings file (default %[2]s, if it exists)
   -json              print JSON, one object per line
-  -q                 print no notes and no progress
-  -v                 print more
+  -q, -v             print less (no notes, no progress), or print more
   -timeout DURATION  end after this time with exit code 124
 
 %[1]s COMMAND -h describes a command. Flags may be anywhere on the line; -- ends the flags.
