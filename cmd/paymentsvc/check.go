@@ -96,7 +96,7 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	return nil
 }
 
-// factLines masks the texts of facts, and returns them as lines.
+// factLines masks the texts in facts itself, and returns the facts as lines.
 func factLines(key cli.Key, facts []check.Fact) (lines []string) {
 	for i, f := range facts {
 		facts[i].Text = key.Mask(f.Text)
@@ -144,7 +144,7 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 	}, key, nil
 }
 
-// saveExchange writes a request to NNNN.http and its response to NNNN.http.response.
+// saveExchange writes a request to NNNN.http and its response to NNNN.http.response, with -save and a response only.
 func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	if !c.Set("save") || x.Response == nil {
 		return nil

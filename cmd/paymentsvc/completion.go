@@ -69,8 +69,8 @@ complete -c paymentsvc -f -n 'test -n "$(__paymentsvc)"' -a '(__paymentsvc)'
 	}
 }
 
-// completedWords returns the words that can replace the last word of a line. The list is empty if the word is a file
-// name.
+// completedWords returns the words that can replace the last word of a line. The list is empty for a file name and
+// for an unknown command.
 func completedWords(p cli.Program, line []string) []string {
 	if len(line) < 2 {
 		names := make([]string, 0, len(p.Commands))

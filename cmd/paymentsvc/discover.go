@@ -76,7 +76,7 @@ type discovery struct {
 	*cli.Call
 	options discover.Options
 	samples []sample
-	earlier string // the scheme of an earlier search in the directory of -out, or ""
+	earlier string // the scheme of an earlier search in the directory of -out, or ""; "" with -replace
 }
 
 func runDiscover(ctx context.Context, c *cli.Call) error {
@@ -186,8 +186,8 @@ type sample struct {
 	timestamp, signature string // header names
 }
 
-// decompressed decompresses the body. It returns false for an uncompressed body. Samples do not store the result,
-// because a decompressed body can be long.
+// decompressed decompresses the body. It returns false for an uncompressed, corrupt or very long body. Samples do not
+// store the result, because a decompressed body can be long.
 func (s sample) decompressed() ([]byte, bool) {
 	const most = 16 << 20 // bytes; a few kilobytes can decompress to gigabytes
 	return capture.Decompressed(s.Message.Header, s.Message.Body, most)

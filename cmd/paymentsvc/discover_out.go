@@ -20,8 +20,8 @@ const textFile, goFile = "scheme.txt", "scheme.go.txt"
 // The kinds of messages in results, and in the clause "seen in".
 const requests, notifications, bothKinds = "requests", "notifications", "requests and notifications"
 
-// readOut reads the scheme of an earlier search in the directory of -out. It rejects files that this command did not
-// write.
+// readOut reads the scheme of an earlier search in the directory of -out. Without -replace, it rejects a text without a
+// scheme for this key, and code that does not belong to the text. With -replace, it reads no file.
 func (d *discovery) readOut() error {
 	if !d.Set("out") || d.Bool("replace") {
 		return nil
@@ -43,7 +43,7 @@ func (d *discovery) readOut() error {
 	return nil
 }
 
-// next writes the files of -out, and prints the next steps.
+// next writes the files of -out, if set, and prints the next steps. After a demo, it does neither.
 func (d *discovery) next(results []found) error {
 	if d.Bool("demo") {
 		return nil
@@ -110,7 +110,7 @@ func (d *discovery) printNext(settings string, s sample) {
 		"next   add to "+cli.SettingsFile+": "+settings, "       then run: "+verify)
 }
 
-// textOf returns the scheme of results, or "" if one text cannot contain the schemes of both kinds.
+// textOf returns the scheme of results with its clause "seen in", or "" if one text cannot contain both schemes.
 func textOf(results []found) string {
 	text := results[0].result.Matches[0].Text
 	switch about := results[0].about; {
@@ -123,7 +123,7 @@ func textOf(results []found) string {
 }
 
 // completed returns the scheme of an earlier search together with the results. A scheme seen in one kind of messages is
-// confirmed for the other kind, or completed by its scheme. completed returns false if the earlier scheme is wrong.
+// confirmed for the other kind, or completed. completed returns false for a wrong earlier scheme, and "" as pair does.
 func (d *discovery) completed(results []found) (text string, agrees bool) {
 	fits := true
 	for _, f := range results {
@@ -181,7 +181,7 @@ func cutSeen(text string) (scheme, kind string) {
 	return scheme, kind
 }
 
-// goCode returns a scheme as Go code.
+// goCode returns a scheme as Go code, or "" for an invalid scheme.
 func goCode(text string) string {
 	parts, err := canonical.GoCode(text)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxSamples   = 8                // in one search; more samples cost time and add little
-	maxKept      = 64               // messages in memory without a scheme, because anybody can send messages
+	maxSamples   = 8                // received messages in one search; more cost time and add little
+	maxKept      = 64               // waiting messages; samples without a scheme, unless -count is higher
 	proxyTimeout = 2 * time.Minute  // for the service's response
 	serveGrace   = 30 * time.Second // for requests in flight at the end
 )
@@ -30,11 +30,11 @@ type catcher struct {
 	mu      sync.Mutex
 	number  int64
 	waiting []capture.Message
-	failed  error         // the error of saving a message
-	arrived chan struct{} // has one element while messages or an error wait
+	failed  error         // the latest error of saving a message
+	arrived chan struct{} // has one element if messages or an error may wait
 }
 
-// receive serves -listen or -proxy and searches the messages, until it finds a scheme or ctx ends.
+// receive serves -listen or -proxy and searches the messages, until it has a scheme, has -count samples or fails.
 func (d *discovery) receive(ctx context.Context) error {
 	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
 	addr, to := d.Text("listen"), ""
@@ -63,10 +63,10 @@ func (d *discovery) receive(ctx context.Context) error {
 	return err
 }
 
-// search repeats the search after each new message, because a later message confirms or refutes a scheme.
+// search searches again after new messages, because a later message can confirm or refute a scheme.
 func (r *catcher) search(ctx context.Context, served chan error) error {
 	var samples []sample
-	var results []found // of a complete search
+	var results []found // of the last complete search
 	count := int(r.Int("count"))
 	for {
 		enough := count == 0 && allFit(results) || count > 0 && len(samples) >= count
@@ -108,7 +108,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 	}
 }
 
-// kept returns the samples to keep in memory: all samples of a found scheme, or else only the newest.
+// kept returns the samples to keep in memory: all samples of a found scheme, or else the newest.
 func kept(samples []sample, results []found, count int) []sample {
 	if allFit(results) {
 		return samples
@@ -119,8 +119,9 @@ func kept(samples []sample, results []found, count int) []sample {
 // newest returns the last samples, at most maxSamples.
 func newest(samples []sample) []sample { return samples[max(len(samples)-maxSamples, 0):] }
 
-// dropForged searches each new message alone if no scheme matches all, because some messages may be forged. A message
-// with a matching scheme is genuine, because only the service has the secret. dropForged drops the other messages.
+// dropForged searches new messages alone, the newest first. A message with a scheme is genuine, because only the
+// service has the secret. dropForged then drops messages of this kind that do not fit the scheme. Without a genuine
+// message, but with a scheme before, it drops all new messages. Otherwise, it drops no message.
 func (r *catcher) dropForged(ctx context.Context, all found, now, before []found, more []sample) (
 	[]found, []sample, error,
 ) {
@@ -179,7 +180,7 @@ func (r *catcher) verdict(before, now []found) {
 	}
 }
 
-// schemes returns the schemes of all results, or "" if one is missing.
+// schemes returns the best schemes of all results in one text, or "" if a result has no scheme.
 func schemes(results []found) (text string) {
 	if !allFit(results) {
 		return ""
@@ -190,7 +191,7 @@ func schemes(results []found) (text string) {
 	return text
 }
 
-// end returns the exit code for the printed results, also after -timeout or a signal.
+// end finishes a found scheme with next. It returns the error with the exit code, also after -timeout or a signal.
 func (r *catcher) end(ctx context.Context, results []found) error {
 	stopped, timedOut := cli.Ended(ctx), errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch fit := allFit(results); {
@@ -239,7 +240,7 @@ func (r *catcher) take() ([]capture.Message, error) {
 	return messages, r.failed
 }
 
-// keep saves a message unchanged, and then passes it to the search. An error ends the command.
+// keep saves a message for -save, and passes it to search if fewer than maxKept wait. An error ends the command.
 func (r *catcher) keep(m capture.Message) error {
 	r.mu.Lock()
 	r.number++

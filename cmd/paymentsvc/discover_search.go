@@ -30,11 +30,11 @@ type found struct {
 	err     error // nil if there is a match
 }
 
-const decompressed = "decompressed" // [found.body] of a scheme that covers the decompressed body
+const decompressed = "decompressed" // in [found.body] and [checked.Body]: the scheme covers the decompressed body
 
 func (f found) fits() bool { return f.err == nil }
 
-// search searches each kind of message separately. If both have a match, it also searches for a common scheme.
+// search searches each kind of message separately. If both match, it prefers a common scheme.
 func (d *discovery) search(ctx context.Context, samples []sample) (all []found, err error) {
 	for _, kind := range []paymentsvc.MessageKind{paymentsvc.KindRequest, paymentsvc.KindNotification} {
 		own := slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.Message.Kind != kind })

@@ -24,21 +24,21 @@ import (
 const (
 	maxShown  = 4 << 10  // bytes of a printed response
 	maxMasked = 64 << 10 // bytes of a response masked for output
-	maxAnswer = 10 << 20 // bytes of a buffered response
+	maxAnswer = 10 << 20 // buffered bytes of a response; more bytes follow unbuffered
 )
 
-// forwarder forwards messages unchanged.
+// forwarder forwards messages with an unchanged body to another address.
 type forwarder struct {
 	transport http.RoundTripper
 	to        *url.URL
-	host      string
-	timeout   time.Duration
+	host      string        // the Host header, or "" for the host of to
+	timeout   time.Duration // 0 is no limit
 }
 
 // answer is the response to a message.
 type answer struct {
 	Status    int    `json:"status"`
-	Forwarded bool   `json:"forwarded"`
+	Forwarded bool   `json:"forwarded"` // true if the receiver responded
 	Millis    int64  `json:"ms"`
 	Error     string `json:"error"`
 	Saved     string `json:"saved"`
@@ -48,8 +48,8 @@ type answer struct {
 	aborted any    // the panic of an incomplete response, which ends the connection
 }
 
-// forward forwards a message and writes the receiver's response. It continues if the client disconnects, because the
-// receiver may have a part of the message. The caller records the response, and panics with aborted unless it is nil.
+// forward forwards a message and writes the response, or 502 or 504. It continues without the client, because the
+// receiver may have a part of the message. The caller records the response, and panics with a non-nil aborted.
 func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byte) (a answer) {
 	ctx := context.WithoutCancel(req.Context())
 	if f.timeout > 0 {
@@ -87,7 +87,7 @@ func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byt
 	return a
 }
 
-// rewrite sets the address of -forward. A missing path or query comes from the message.
+// rewrite sets the address to and the Host. If to has no path or query, the message's path or query remains.
 func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	to := *f.to
 	if strings.Trim(to.Path, "/") == "" {
@@ -125,8 +125,8 @@ func clientTransport(c *cli.Call) (*http.Transport, error) {
 	return t, err
 }
 
-// reason returns the reason of a missing response. It quotes neither the address nor the message, because a receiver
-// can repeat the message in an invalid response.
+// reason returns the reason of a missing response. It quotes neither the URL nor the message, because a receiver can
+// repeat the message in an invalid response.
 func reason(err error) string {
 	failed, ok := errors.AsType[*net.OpError](err)
 	switch {

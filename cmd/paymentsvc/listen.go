@@ -46,7 +46,7 @@ func listenCommand() cli.Command {
 	}
 }
 
-// answerFlag returns the flag -answer, the status of a response to a message that no program handles.
+// answerFlag returns the flag -answer, the status for an accepted message that no program handles.
 func answerFlag(usage string) cli.Flag {
 	return cli.NewFlag("answer", cli.Int, "STATUS", usage).With("503").Checked(cli.Between(200, 599)).OnLine()
 }
@@ -190,7 +190,7 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// readMessage returns the body of a message. It returns a verdict for an unreadable body.
+// readMessage returns the body of a message. For an unreadable or long body, it returns the first bytes and a verdict.
 func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	s := summary{Bytes: len(body)}
@@ -272,7 +272,7 @@ func (r *inbox) printAnswered(n int64, a answer) {
 	}{n, a}, lines...)
 }
 
-// save writes a message to a new file and returns the file's name, or "" after an error.
+// save writes a message to a new file and returns the file's name. After an error, it sets saveErr and returns "".
 func (r *inbox) save(n int64, m capture.Message) string {
 	name, err := saveCapture(r.c, n, m)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// maxMessage limits the messages of listen, discover and verify, because the document specifies no limit.
+// maxMessage limits the bodies for listen, verify, discover -listen and -proxy. The document specifies no limit.
 const maxMessage = 1 << 20
 
 // startEndpoints matches the addresses of the start operations (section 4).
@@ -42,7 +42,7 @@ func kindFlag(usage string) cli.Flag {
 	return cli.NewFlag("kind", cli.Choice, "KIND", usage).Among("request", "notification")
 }
 
-// kindOf returns the value of -kind. Without the flag, a body with an event is a notification.
+// kindOf returns the value of -kind. Without a value, a body with an event is a notification, and others are requests.
 func kindOf(c *cli.Call, body []byte) paymentsvc.MessageKind {
 	if kind := c.Text("kind"); kind == "notification" || kind == "" && summaryOf(body).Event != "" {
 		return paymentsvc.KindNotification
@@ -86,8 +86,8 @@ func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
 }
 
 // shownMessage returns m with placeholders for card data, personal data and destinations in its body, because their
-// values may appear in a canonical string without a name. Hashes of the body become hashes of the placeholders. A
-// note reports the placeholders.
+// values may appear in a canonical string without a name. A placeholder also replaces a compressed body. Hashes
+// of the body become hashes of the placeholders. A note reports the placeholders.
 func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	shown := *m
 	switch body, hidden := mask.Body(m.Body); {
@@ -101,7 +101,7 @@ func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	return &shown
 }
 
-// readCapture reads the signed message in a file, and prints its notes.
+// readCapture reads the signed message in a file, and prints its notes. An unknown URL is empty, not nil.
 func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, error) {
 	data, err := c.ReadInput(file, file)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 const (
 	mockSecret = "secret-of-the-mock"
 	mockScheme = `hex(timestamp "." body)`
-	byMock     = "mock" // the origin of a default, in /_mock/settings and the ready file
+	byMock     = "mock" // the origin of the default secret, in /_mock/settings and the ready file
 )
 
 func mockCommand() cli.Command {
@@ -104,7 +104,7 @@ func runMock(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	defer func() {
-		for _, l := range listeners { // Serve has closed them, except after an error
+		for _, l := range listeners { // Serve has closed them, except after an error before Serve
 			_ = l.Close()
 		}
 	}()
@@ -134,7 +134,7 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// serveMock serves until stopped ends, and then waits for requests in flight.
+// serveMock serves until stopped ends, and then waits for requests in flight, at most -grace. A timeout is an error.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
 	drained := make(chan error, 1)
@@ -160,13 +160,13 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	return err
 }
 
-// mockOptions converts the settings to options.
+// mockOptions converts the settings to options. It leaves Origin and Stop to runMock.
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"),
 		Notify: c.Text("notify"), Receivers: c.List("receiver"), HTTP2: c.Bool("http2"), Script: c.List("script"),
 		ErrorFormat: c.Text("error-format"), ShowBodies: c.Bool("show-bodies"),
-		Tolerance:    c.Duration("tolerance"), // 0 for "any"
+		Tolerance:    c.Duration("tolerance"), // 0 for "any", and without -tolerance
 		JournalBytes: int(c.Int("journal")) << 20, MaxSessions: int(c.Int("max-sessions")), Chosen: chosen(c),
 	}
 	opt.ErrorCode, opt.ErrorMessage, _ = strings.Cut(c.Text("error-fields"), ",")
@@ -197,7 +197,7 @@ func mockOptions(c *cli.Call) (mock.Options, error) {
 	return opt, mockProjects(c, &opt)
 }
 
-// chosen returns the origin of each setting that a flag, a variable or the settings file sets.
+// chosen returns the origin of each listed setting set by a flag, a variable or the settings file. It omits the secret.
 func chosen(c *cli.Call) map[string]string {
 	origins := map[string]string{}
 	for _, name := range []string{
@@ -213,7 +213,7 @@ func chosen(c *cli.Call) map[string]string {
 	return origins
 }
 
-// mockProjects reads the scheme, the project of the shared settings, and further projects of the settings file.
+// mockProjects sets the scheme, the project of the shared settings, and further projects of the settings file in opt.
 func mockProjects(c *cli.Call, opt *mock.Options) error {
 	var err error
 	opt.SchemeText = mockScheme
@@ -343,7 +343,7 @@ func printReady(c *cli.Call, opt mock.Options, base string) error {
 	return nil
 }
 
-// waitForMock polls the health of a mock server until the server is ready.
+// waitForMock polls a mock server until the server is ready, the server rejects the host name, or ctx ends.
 func waitForMock(ctx context.Context, c *cli.Call) error {
 	base := c.Address("wait")
 	health := base.JoinPath("_mock", "health").String()

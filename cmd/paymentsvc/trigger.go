@@ -60,11 +60,11 @@ func triggerCommand() cli.Command {
 // delivery is a message to send.
 type delivery struct {
 	message    *paymentsvc.Message
-	keys       []cli.Key // hidden in all output; the first key signs
+	keys       []cli.Key // hidden in responses; see sign. nil with -as-sent, if the settings have no key
 	what       string    // describes the message in the output
 	asSent     bool      // keeps the old timestamp and signature
 	fault      fault
-	faultValue string // "5m" of "late 5m"
+	faultValue string // "5m" of "late 5m"; may be ""
 	times      int
 	cut        int // the length of a cut body, or -1
 	transport  *http.Transport
@@ -126,7 +126,7 @@ func newDelivery(c *cli.Call) (*delivery, error) {
 	return d, nil
 }
 
-// source returns the body, and the header of a replayed message.
+// source sets d.what, and returns the body and the header of a replayed message, without headers of the connection.
 func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	switch file := c.Text("replay"); {
 	case file != "":
@@ -187,7 +187,7 @@ func isFault(text string) error {
 	return nil
 }
 
-// prepare applies the fault and signs the message.
+// prepare applies the fault and signs the message. With -as-sent, it only applies the fault and reads the keys, if any.
 func (d *delivery) prepare(c *cli.Call) error {
 	if d.fault.bad != "" {
 		d.what = d.fault.name + " on purpose"
@@ -233,7 +233,7 @@ func (d *delivery) shift() {
 	d.message.Header.Set("Timestamp", d.message.Timestamp)
 }
 
-// sign signs the message as the fault requires.
+// sign signs the message with the current key, unless the fault requires another key or no signature.
 func (d *delivery) sign() error {
 	key := d.keys[0]
 	switch {
@@ -260,7 +260,7 @@ func (d *delivery) sign() error {
 	return nil
 }
 
-// altered changes the last digit of a body, because some schemes do not sign white space.
+// altered changes the last digit of a body, or appends a digit, because some schemes do not sign white space.
 func altered(body []byte) []byte {
 	changed := bytes.Clone(body)
 	at := bytes.LastIndexAny(changed, "0123456789")
@@ -273,7 +273,7 @@ func altered(body []byte) []byte {
 
 var errCut = errors.New("cut on purpose")
 
-// send sends the message once and prints the result. It returns an error if the receiver did not behave as expected.
+// send sends the message once and prints the result. Unexpected behaviour of the receiver is an error.
 func (d *delivery) send(ctx context.Context, c *cli.Call) error {
 	body := io.Reader(bytes.NewReader(d.message.Body))
 	if d.cut >= 0 {
@@ -327,14 +327,14 @@ func isLoopback(address net.Addr) bool {
 type sent struct {
 	summary
 	Fault    string `json:"fault"`
-	Status   int    `json:"status"`
+	Status   int    `json:"status"` // 0 without a response
 	Millis   int64  `json:"ms"`
 	OK       bool   `json:"ok"`
 	Result   string `json:"result"`
 	Response string `json:"response"`
 }
 
-// judge decides whether the receiver behaved as expected.
+// judge sets OK and Result. A missing response is as expected, because send calls judge then only for a cut body.
 func (d *delivery) judge(s *sent) {
 	answer := fmt.Sprintf("HTTP %d", s.Status)
 	switch {

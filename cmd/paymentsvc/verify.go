@@ -135,7 +135,7 @@ type verdict struct {
 	Message        string `json:"message"`
 	OldSecret      bool   `json:"old_secret"`
 	Decompressed   bool   `json:"decompressed"` // the signature covers the decompressed body
-	Age            *int64 `json:"age_seconds"`
+	Age            *int64 `json:"age_seconds"`  // negative for the future; nil without a readable timestamp
 	summary
 	Difference *difference `json:"difference"`
 }
@@ -193,7 +193,7 @@ func (v *verifier) verifyBody(r *http.Request, body []byte) verdict {
 	return result
 }
 
-// named returns r with the header names of the interface document.
+// named returns a copy of r with the header names of the interface document, and with the length of body.
 func (v *verifier) named(r *http.Request, body []byte) *http.Request {
 	named := r.Clone(r.Context())
 	for name, from := range map[string]string{"Timestamp": v.timestamp, "Signature": v.signature} {
@@ -233,7 +233,7 @@ func (d *verdict) decide(err error) {
 	d.Reason = "scheme" // the scheme has no canonical string for this message
 }
 
-// explain describes the mistake behind a wrong signature.
+// explain sets Message and, if possible, Difference for a wrong signature. It assumes the current key.
 func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	address := *r.URL
 	address.Host = cmp.Or(address.Host, r.Host)

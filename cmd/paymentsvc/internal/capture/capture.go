@@ -21,15 +21,15 @@ import (
 
 // Message is a captured request.
 type Message struct {
-	// Method is the HTTP method. The default is POST, the only method of the interface document.
+	// Method is the HTTP method. The default is POST, but GET for a call, and for a curl command without a body.
 	Method string
 	// URL is the address, or nil if the capture has no address. Without a Host header, URL may be only a path.
 	URL *url.URL
-	// Header has all headers except Host, without white space around values. Duplicates remain.
+	// Header has all headers except Host and Transfer-Encoding, without white space around values. Duplicates remain.
 	Header http.Header
-	// Body is the part of the body in the capture.
+	// Body has the bytes of the body in the capture, perhaps not all bytes of the sender.
 	Body []byte
-	// Announced is the Content-Length of the sender. [Write] uses it if Body is shorter, because Body is truncated.
+	// Announced is the Content-Length in [Received], or -1 if unknown. [Write] uses it if a truncated Body is shorter.
 	Announced int64
 	// Source is the name of the file. For JSON and logs, the number of the entry follows.
 	Source string
@@ -53,7 +53,7 @@ func (m *Message) Line(header string) int {
 type Options struct {
 	// Entry is the number of the message, counted from 1. 0 selects the only message or the only signed message.
 	Entry int
-	// URL selects from several messages by a part of the address. "" accepts every address.
+	// URL selects from several messages by a part of the address, if Entry is 0. "" accepts every address.
 	URL string
 	// Signature is the name of the signature header. "" accepts every header with "sign" or "hmac" in its name.
 	Signature string
@@ -64,7 +64,7 @@ type Options struct {
 	Open func(name string) ([]byte, error)
 }
 
-// Error describes an unreadable capture. It contains no part of a body or of a header's value.
+// Error describes an unreadable capture. It contains no part of a body or of a header's value except Content-Length.
 type Error struct {
 	Name         string
 	Line, Column int // counted from 1, columns in characters
@@ -89,7 +89,7 @@ func Read(data []byte, name string, o Options) (Message, error) {
 	return list[0].read()
 }
 
-// text is a file in UTF-8, with positions for errors.
+// text is a file or a part of a file in UTF-8, with positions for errors.
 type text struct {
 	name    string
 	data    string
@@ -116,12 +116,12 @@ func (t *text) fail(at int, problem string, args ...any) error {
 	}
 }
 
-// entry is one message of a file. Read parses only the selected entry.
+// entry is one message of a file. Read completely parses only the selected entry, and returns only its error.
 type entry struct {
 	number int
 	method string
 	url    *url.URL
-	signed bool
+	signed bool // has a signature header, or is the only message
 	read   func() (Message, error)
 }
 
@@ -237,7 +237,7 @@ func decode(data []byte, name string) (*text, error) {
 	return t, nil
 }
 
-// choose returns the entries that o selects. From several entries, it selects only signed entries.
+// choose returns the entries that o selects. Without o.Entry, it selects from several entries only signed entries.
 func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	if o.Entry < 0 || o.Entry > len(list) {
 		return nil, t.fail(0, "there is no entry %d; the last entry is %d", o.Entry, len(list))
@@ -284,7 +284,7 @@ func (t *text) ambiguous(list []entry) error {
 	return t.fail(0, "the file has %d %s; choose an entry with -entry: %s", len(list), what, strings.Join(names, "; "))
 }
 
-// finish sets defaults, completes the URL, and adds notes about changed bytes.
+// finish sets defaults, completes the URL, adds notes about changed bytes, and rejects a missing body.
 func (t *text) finish(m Message, err error) (Message, error) {
 	if err != nil {
 		return Message{}, err

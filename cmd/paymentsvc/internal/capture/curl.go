@@ -128,8 +128,8 @@ func (c *command) next(words []word) (rest []word, err error) {
 	return rest[1:], c.option(name, rest[0])
 }
 
-// option applies one option to the message. It ignores all other options, even if curl adds a header for them, such as
-// --compressed. value is the option's value, or the option itself if it does not need a value.
+// option applies one option to the message, or rejects it. It ignores options not listed here, even if curl adds a
+// header for them, such as --compressed. value is the option's value, or the option itself if it needs no value.
 func (c *command) option(name string, value word) error {
 	switch name {
 	case "G", "get":

@@ -10,7 +10,7 @@ import (
 )
 
 // fields maps the plainName of each member of a logged request to its value. A member of an inner object has a dotted
-// name, unless the object is transparent.
+// name, unless the object is transparent. A server variable is also "header:" with the header's name.
 type fields map[string]node
 
 const maxInner = 3 // depth of inner objects; requestContext.http.method needs two

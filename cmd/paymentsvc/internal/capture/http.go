@@ -161,8 +161,8 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	return nil
 }
 
-// cut sets the body to the given part of the file. Content-Length determines the end of the body. Without it, cut
-// removes a final line end, because editors add a line end.
+// cut sets the body to the given part of the file, without a response at its end. The body ends, and has the line ends,
+// as Content-Length requires. Without it, cut removes a final line end, because editors add a line end.
 func (t *text) cut(m *Message, from, to int) error {
 	if m.Header.Get("Transfer-Encoding") != "" {
 		return t.fail(from, "the body is chunked: decode the chunks, and replace Transfer-Encoding with Content-Length")
@@ -213,7 +213,7 @@ func fits(rest string, n int) (string, bool) {
 	return rest[:n], true
 }
 
-// bodyFile sets the body to the contents of the separate file.
+// bodyFile sets the body to the separate file, without its final line end if only then Content-Length is right.
 func (t *text) bodyFile(m *Message, o Options) error {
 	m.Body = o.Body
 	trimmed := bytes.TrimSuffix(bytes.TrimSuffix(o.Body, []byte("\n")), []byte("\r"))
@@ -246,8 +246,8 @@ func verboseHead(data string) int {
 	return -1
 }
 
-// verbose parses the output of curl -v. The output lacks the body, so verbose reads the body from the command before
-// the output or from the text after the output.
+// verbose parses the output of curl -v. The output lacks the body, so verbose takes the body from Options.Body, from
+// the command before the output, or from the text after the output.
 func (t *text) verbose(o Options) (Message, error) {
 	start := verboseHead(t.data)
 	var lines []line

@@ -14,7 +14,7 @@ type literal struct {
 	data   string
 	pos    int
 	strict bool // rejects variables and other expressions
-	bad    bool // true after a rejected expression, or a missing end
+	bad    bool // true after a rejected expression, a missing end, or too many nested brackets
 }
 
 // item is an element in brackets, with or without a name.
@@ -269,7 +269,7 @@ var (
 	variable = regexp.MustCompile(`(?m)^((?:HTTP|CONTENT|REQUEST)_[A-Z0-9_]+)=([^\r\n]*)`)
 )
 
-// printed converts headers in the output of a program to JSON, and returns the end of their text.
+// printed converts headers in the output of a program to JSON, and returns the end of their text; "" for other text.
 func printed(data string) (value string, end int) {
 	first := strings.TrimLeft(data, blank)
 	line, _, _ := strings.Cut(first, "\n")

@@ -15,7 +15,7 @@ var (
 
 const variables = "a variable in {{...}}: replace it with its value"
 
-// hasSections reports whether data is an .http file of an editor, with separators (###), comments or variables.
+// hasSections reports whether data is an .http file: with comments, variables, or ### but no Content-Length.
 func hasSections(data, first string) bool {
 	return separator.MatchString(data) && !strings.Contains(strings.ToLower(data), "\ncontent-length:") ||
 		strings.HasPrefix(first, "//") || strings.HasPrefix(first, "# @") || assignment.MatchString(first)

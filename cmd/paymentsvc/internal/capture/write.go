@@ -94,7 +94,7 @@ func ReplaceFile(dir, name string, content []byte) error {
 }
 
 // Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] returns the same address, header and
-// body. If the message has a character that is invalid in HTTP text, Write returns an error and does not write.
+// body, unless the body is truncated. For a character that is invalid in HTTP text, Write only returns an error.
 func Write(w io.Writer, m Message) error {
 	var b bytes.Buffer
 	if m.URL != nil {
@@ -129,8 +129,8 @@ func Write(w io.Writer, m Message) error {
 
 var signedHeaders = []string{"content-type", "timestamp", "signature"}
 
-// Code returns a program or text that sends the exact bytes of m. form is "curl", "fetch", "python", "php" or "http".
-// If file is not "", the curl command sends the body from this file.
+// Code returns a program or text that sends the exact body of m, with signedHeaders; "http" has all headers. form is
+// "curl", "fetch", "python", "php" or "http". If file is not "", the curl command sends the body from this file.
 func Code(form string, m Message, file string) (string, error) {
 	switch form {
 	case "curl":

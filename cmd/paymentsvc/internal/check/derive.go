@@ -14,11 +14,11 @@ type Findings struct {
 	Stopped  string `json:"stopped"` // the sign of a lockout, or "" after a complete run
 	Facts    []Fact `json:"facts"`
 	Format   Format `json:"error_format"` // the zero value if unknown
-	NotFound string `json:"not_found"`    // the code for an unknown payment, or "" if not found
-	Go       string `json:"go"`
-	Settings string `json:"settings"` // the mock server's settings in JSON
+	NotFound string `json:"not_found"`    // the code for an unknown payment, or "" if unknown
+	Go       string `json:"go"`           // the generated file, or "" if Format is unknown
+	Settings string `json:"settings"`     // the mock server's settings in JSON, or "", see code
 
-	used, successes, failures []*Exchange
+	used, successes, failures []*Exchange // used has no exchanges after a lockout; the others are parts of used
 }
 
 // Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout, Derive uses only the
@@ -105,7 +105,7 @@ func (d *Findings) errorFormat() {
 	d.open(0, "the run started no payment: compare the first rejected test payment with the error format")
 }
 
-// codeOf returns the code of an error for output, or "".
+// codeOf returns the code of an error for output, hidden if it cannot be printed, or "" without a code.
 func (d *Findings) codeOf(x *Exchange) string {
 	if d.Format.Code != "" {
 		if e := d.Format.decode(x.StatusCode, x.Body); e != nil {
@@ -119,7 +119,7 @@ func (d *Findings) codeOf(x *Exchange) string {
 }
 
 // notFound derives the code for an unknown payment. Package durable may start a payment again after this code, so each
-// observation must have the same code, and each other problem must have another code.
+// observation must have the same code and status. Other problems, except an unknown payout, must have another code.
 func (d *Findings) notFound() {
 	found, others, n := map[string]bool{}, map[string]bool{}, 0
 	for _, x := range d.failures {

@@ -21,7 +21,7 @@ var (
 	shortCode   = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 )
 
-// documented returns the response fields in the interface document, with the fields of status calls first.
+// documented returns the response fields in the interface document: first six of status calls, last three of balances.
 func documented() []string {
 	return []string{
 		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
@@ -55,7 +55,7 @@ func valueAt(body []byte, name string) string {
 }
 
 // addFields adds the names of the strings, numbers and booleans in a JSON value, and in the first element of a list. It
-// skips names that ErrorFields does not support.
+// skips names that ErrorFields does not support, possible card numbers, long names, and a list without a name.
 func addFields(v any, at string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -118,9 +118,9 @@ func (x *Exchange) isCode(text string) bool {
 
 // evidence describes the values of a field in successes and errors.
 type evidence struct {
-	success             string // the value in all successes, or ""
-	covered, distinct   int    // the number of errors with the field; the number of distinct values
-	code, prose, stable bool   // all values are short; a value has spaces; probes of one kind have one value
+	success             string // the same value in all successes; "" if they lack the field
+	covered, distinct   int    // the number of errors with the field, of distinct values
+	code, prose, stable bool   // isCode of all values; a value has a space; one value for each kind
 }
 
 // evidenceOf returns the evidence for a field. It returns false if the field cannot distinguish errors from successes.
@@ -217,7 +217,7 @@ func decodeError(httpStatus int, body []byte) *paymentsvc.ServiceError {
 }
 `
 
-// code writes the format and the code of an unknown payment as a Go file, and as settings of the mock server.
+// code sets Go to a file with the format and the code of an unknown payment, and Settings, if the format is known.
 func (d *Findings) code() {
 	if d.Format.Code == "" {
 		return

@@ -70,12 +70,12 @@ func Plan(withOrder bool) []Probe {
 type Exchange struct {
 	Probe
 	*http.Response
-	Request       *http.Request // with the body in Sent
+	Request       *http.Request // Sent has its body
 	Sent, Body    []byte
 	Remote, Proxy string // addresses; Proxy is "" without a proxy
 	Start, End    time.Time
 	Err           error
-	Balance       *paymentsvc.Balance // nil if get_balance failed or was not called
+	Balance       *paymentsvc.Balance // nil if get_balance failed, was not called, or is no success
 	Accepted      bool                // true if the response is a success
 	order         string              // order_id or user_data
 }
@@ -188,9 +188,8 @@ func (s *Session) call(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// Run sends the probes of a plan until a sign of a lockout. It returns the sign as stopped. After a rejected old or
-// future timestamp, it skips the other old or future timestamps. An error of ctx or of the configuration also ends the
-// run.
+// Run sends the probes of a plan until a sign of a lockout, returned as stopped. After a rejected old or future
+// timestamp, it skips the other timestamps of this kind. An error of ctx, Done or the configuration also ends the run.
 func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
 	rejected := map[string]bool{}
 	for _, p := range plan {

@@ -17,7 +17,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
-// Call is one call of a command: its values, its input and its output. Its methods are safe for concurrent use.
+// Call is one call of a command: its values, its input and its output. Its methods except PrintRaw may be concurrent.
 type Call struct {
 	*Env
 	// Program lists all commands, for commands such as completion.
@@ -35,7 +35,7 @@ type Call struct {
 
 // Value is a setting's value and its origin.
 type Value struct {
-	// Texts has the value, or all values of a [List]. It is empty for an unset flag.
+	// Texts has the value or default, or all values of a [List]. It is empty for [JSON], and without value and default.
 	Texts []string
 	// Raw is the JSON of the settings file, for kind [JSON].
 	Raw json.RawMessage

@@ -75,7 +75,7 @@ func (p Program) Command(name string) *Command {
 	return &p.Commands[i]
 }
 
-// Settings returns every flag of the settings file and the environment, shared flags first.
+// Settings returns every flag of the settings file and the environment except -config, shared flags first.
 func (p Program) Settings() []Flag {
 	var list []Flag
 	for _, f := range sharedFlags() {

@@ -17,7 +17,7 @@ import (
 
 const maxInput = 64 << 20
 
-// ReadInput reads a file, or standard input for "-". Errors contain what, such as "-secret-file" or the argument.
+// ReadInput reads at most 64 MiB from a file, or from standard input for "-", but only once. Errors contain what.
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
 		data, err := readFile(inDir(c.Dir, path))
@@ -75,7 +75,7 @@ func withoutMark(what string, data []byte) ([]byte, error) {
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }
 
-// isUTF16 reports whether data is UTF-16 text, with or without a byte order mark.
+// isUTF16 reports whether data is UTF-16 text with a byte order mark, or ASCII text in UTF-16.
 func isUTF16(data []byte) bool {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return true

@@ -21,7 +21,7 @@ type Kind int
 // The kinds of values.
 const (
 	Text     Kind = iota
-	Bool          // a flag without a value; true or false in settings
+	Bool          // a flag that needs no value; true or false in settings
 	Int           // a number in settings
 	Duration      // text such as 30s, not negative
 	File          // a path; in a settings file, relative to that file
@@ -191,7 +191,7 @@ func CheckAddress(text string) error {
 	return err
 }
 
-// Origin accepts an [Address] without path and query.
+// Origin rejects an [Address] with a query or a path other than /. [CheckAddress] rejects other texts.
 func Origin(text string) error {
 	if u, err := address(text); err == nil && u != nil && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
 		return errors.New("want an origin such as https://test.example, without a path")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Main runs the command in args and returns the exit code of the process. The cause of ctx must be [Interrupted] or
-// [Terminated].
+// Main runs the command in args and returns the exit code of the process. If ctx ends, its cause must be
+// [Interrupted] or [Terminated].
 func Main(ctx context.Context, env *Env, p Program, args []string) int {
 	c := &Call{Env: env, Program: p, values: map[string]Value{}}
 	if wantsJSON(args) {

@@ -129,7 +129,7 @@ func (h *hiding) value(placeholder string) {
 	}
 }
 
-// maskNumbers replaces each possible card number of 13 to 19 digits, even within longer numbers.
+// maskNumbers replaces each possible card number of 13 to 19 digits, even within longer numbers, but not in a UUID.
 func maskNumbers(text string) string {
 	return longNumbers.ReplaceAllStringFunc(text, func(run string) string {
 		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' {
@@ -154,8 +154,8 @@ func maskNumbers(text string) string {
 	})
 }
 
-// cardEnd returns the end of the longest card number at start, or 0. A card number with separators must consist of
-// whole groups, so that adjacent numbers remain readable.
+// cardEnd returns the end of the longest card number at start, or 0. A card number does not begin with 0. With
+// separators, it must consist of whole groups, so that adjacent numbers remain readable.
 func cardEnd(run string, start int) (end int) {
 	const shortest, longest = 13, 19
 	isDigit := func(i int) bool { return i >= 0 && i < len(run) && '0' <= run[i] && run[i] <= '9' }
