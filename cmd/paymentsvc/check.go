@@ -144,7 +144,7 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 	}, key, nil
 }
 
-// saveExchange writes a request to NNNN.http and its response to NNNN.http.response, with -save and a response only.
+// saveExchange writes a request and its response to NNNN.http and NNNN.http.response, if -save and the response exist.
 func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	if !c.Set("save") || x.Response == nil {
 		return nil

@@ -123,7 +123,7 @@ func textOf(results []found) string {
 }
 
 // completed returns the scheme of an earlier search together with the results. A scheme seen in one kind of messages is
-// confirmed for the other kind, or completed. completed returns false for a wrong earlier scheme, and "" as pair does.
+// confirmed for the other kind, or completed by pair. completed returns false for a wrong earlier scheme.
 func (d *discovery) completed(results []found) (text string, agrees bool) {
 	fits := true
 	for _, f := range results {

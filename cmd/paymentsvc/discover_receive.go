@@ -17,7 +17,7 @@ import (
 
 const (
 	maxSamples   = 8                // received messages in one search; more cost time and add little
-	maxKept      = 64               // waiting messages; samples without a scheme, unless -count is higher
+	maxKept      = 64               // waiting messages; also samples without a scheme, unless -count is higher
 	proxyTimeout = 2 * time.Minute  // for the service's response
 	serveGrace   = 30 * time.Second // for requests in flight at the end
 )
@@ -34,7 +34,7 @@ type catcher struct {
 	arrived chan struct{} // has one element if messages or an error may wait
 }
 
-// receive serves -listen or -proxy and searches the messages, until it has a scheme, has -count samples or fails.
+// receive serves -listen or -proxy and searches, until it has a scheme or -count samples, ctx ends, or an error occurs.
 func (d *discovery) receive(ctx context.Context) error {
 	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
 	addr, to := d.Text("listen"), ""
@@ -191,7 +191,7 @@ func schemes(results []found) (text string) {
 	return text
 }
 
-// end finishes a found scheme with next. It returns the error with the exit code, also after -timeout or a signal.
+// end calls next for a found scheme, and returns the error with the exit code, also after -timeout or a signal.
 func (r *catcher) end(ctx context.Context, results []found) error {
 	stopped, timedOut := cli.Ended(ctx), errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch fit := allFit(results); {

@@ -87,7 +87,7 @@ func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byt
 	return a
 }
 
-// rewrite sets the address to and the Host. If to has no path or query, the message's path or query remains.
+// rewrite replaces the address with f.to and sets the Host. A path or query missing in f.to comes from the message.
 func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	to := *f.to
 	if strings.Trim(to.Path, "/") == "" {

@@ -134,7 +134,7 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// serveMock serves until stopped ends, and then waits for requests in flight, at most -grace. A timeout is an error.
+// serveMock serves until stopped ends, and then waits for requests in flight, at most -grace. -timeout is an error.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
 	drained := make(chan error, 1)
@@ -160,7 +160,7 @@ func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listener
 	return err
 }
 
-// mockOptions converts the settings to options. It leaves Origin and Stop to runMock.
+// mockOptions converts the settings to options. runMock sets Origin and Stop.
 func mockOptions(c *cli.Call) (mock.Options, error) {
 	opt := mock.Options{
 		PartnerID: cmp.Or(c.Int("partner"), 1001), BasePath: strings.TrimRight(c.Text("base-path"), "/"),

@@ -60,7 +60,7 @@ func triggerCommand() cli.Command {
 // delivery is a message to send.
 type delivery struct {
 	message    *paymentsvc.Message
-	keys       []cli.Key // hidden in responses; see sign. nil with -as-sent, if the settings have no key
+	keys       []cli.Key // hidden in printed responses; nil if -as-sent needs no key
 	what       string    // describes the message in the output
 	asSent     bool      // keeps the old timestamp and signature
 	fault      fault

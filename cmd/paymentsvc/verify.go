@@ -146,8 +146,8 @@ type difference struct {
 	Expected string `json:"expected"`
 }
 
-// verify checks r with the given body and ignores r.Body. r.URL must be the whole address. If the signature does not
-// match a compressed body, verify also checks the decompressed body.
+// verify checks r with the given body and ignores r.Body. r.URL may lack the host if r.Host has it. If the signature
+// does not match a compressed body, verify also checks the decompressed body.
 func (v *verifier) verify(r *http.Request, body []byte) verdict {
 	result := v.verifyBody(r, body)
 	plain, compressed := capture.Decompressed(r.Header, body, maxMessage)
@@ -233,7 +233,7 @@ func (d *verdict) decide(err error) {
 	d.Reason = "scheme" // the scheme has no canonical string for this message
 }
 
-// explain sets Message and, if possible, Difference for a wrong signature. It assumes the current key.
+// explain sets Message and, if possible, Difference for a wrong signature. It uses only the first key.
 func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	address := *r.URL
 	address.Host = cmp.Or(address.Host, r.Host)

@@ -21,7 +21,7 @@ import (
 
 // Message is a captured request.
 type Message struct {
-	// Method is the HTTP method. The default is POST, but GET for a call, and for a curl command without a body.
+	// Method is the HTTP method. The default is POST, but GET for a copied call, and for curl without a body.
 	Method string
 	// URL is the address, or nil if the capture has no address. Without a Host header, URL may be only a path.
 	URL *url.URL
@@ -29,7 +29,7 @@ type Message struct {
 	Header http.Header
 	// Body has the bytes of the body in the capture, perhaps not all bytes of the sender.
 	Body []byte
-	// Announced is the Content-Length in [Received], or -1 if unknown. [Write] uses it if a truncated Body is shorter.
+	// Announced is the Content-Length, if [Received] sets it, or -1. [Write] uses it if a truncated Body is shorter.
 	Announced int64
 	// Source is the name of the file. For JSON and logs, the number of the entry follows.
 	Source string

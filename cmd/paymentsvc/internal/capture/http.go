@@ -162,7 +162,7 @@ func (t *text) add(m *Message, name, value string, at int) error {
 }
 
 // cut sets the body to the given part of the file, without a response at its end. The body ends, and has the line ends,
-// as Content-Length requires. Without it, cut removes a final line end, because editors add a line end.
+// as Content-Length requires. Without Content-Length, cut removes a final line end, because editors add a line end.
 func (t *text) cut(m *Message, from, to int) error {
 	if m.Header.Get("Transfer-Encoding") != "" {
 		return t.fail(from, "the body is chunked: decode the chunks, and replace Transfer-Encoding with Content-Length")
@@ -213,7 +213,7 @@ func fits(rest string, n int) (string, bool) {
 	return rest[:n], true
 }
 
-// bodyFile sets the body to the separate file, without its final line end if only then Content-Length is right.
+// bodyFile sets the body to the separate file. It omits a final line end that the Content-Length excludes.
 func (t *text) bodyFile(m *Message, o Options) error {
 	m.Body = o.Body
 	trimmed := bytes.TrimSuffix(bytes.TrimSuffix(o.Body, []byte("\n")), []byte("\r"))

@@ -269,7 +269,7 @@ var (
 	variable = regexp.MustCompile(`(?m)^((?:HTTP|CONTENT|REQUEST)_[A-Z0-9_]+)=([^\r\n]*)`)
 )
 
-// printed converts headers in the output of a program to JSON, and returns the end of their text; "" for other text.
+// printed returns headers in a program's output as JSON, and the end of their text. For other text, it returns "", 0.
 func printed(data string) (value string, end int) {
 	first := strings.TrimLeft(data, blank)
 	line, _, _ := strings.Cut(first, "\n")

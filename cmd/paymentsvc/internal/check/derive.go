@@ -16,7 +16,7 @@ type Findings struct {
 	Format   Format `json:"error_format"` // the zero value if unknown
 	NotFound string `json:"not_found"`    // the code for an unknown payment, or "" if unknown
 	Go       string `json:"go"`           // the generated file, or "" if Format is unknown
-	Settings string `json:"settings"`     // the mock server's settings in JSON, or "", see code
+	Settings string `json:"settings"`     // the mock server's settings in JSON, or "" if it cannot use Format
 
 	used, successes, failures []*Exchange // used has no exchanges after a lockout; the others are parts of used
 }

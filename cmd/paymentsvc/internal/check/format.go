@@ -119,8 +119,8 @@ func (x *Exchange) isCode(text string) bool {
 // evidence describes the values of a field in successes and errors.
 type evidence struct {
 	success             string // the same value in all successes; "" if they lack the field
-	covered, distinct   int    // the number of errors with the field, of distinct values
-	code, prose, stable bool   // isCode of all values; a value has a space; one value for each kind
+	covered, distinct   int    // the number of errors with the field; the number of distinct values
+	code, prose, stable bool   // all values pass isCode; a value has a space; each kind of probe has one value
 }
 
 // evidenceOf returns the evidence for a field. It returns false if the field cannot distinguish errors from successes.

@@ -17,7 +17,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
-// Call is one call of a command: its values, its input and its output. Its methods except PrintRaw may be concurrent.
+// Call is one call of a command. Its methods, except PrintRaw, are safe for concurrent use.
 type Call struct {
 	*Env
 	// Program lists all commands, for commands such as completion.

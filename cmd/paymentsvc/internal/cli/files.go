@@ -17,7 +17,7 @@ import (
 
 const maxInput = 64 << 20
 
-// ReadInput reads at most 64 MiB from a file, or from standard input for "-", but only once. Errors contain what.
+// ReadInput reads a file, or standard input once for "-", up to 64 MiB. Errors contain what, such as "-secret-file".
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
 		data, err := readFile(inDir(c.Dir, path))

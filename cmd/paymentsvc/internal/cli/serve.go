@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// Listen listens on a TCP address that [HostPort] accepts. localhost is 127.0.0.1 and, if possible, ::1 with one port,
-// because some clients try only one address. Port 0 is a free port. An error exits with [ExitMachine].
+// Listen listens on a TCP address that [HostPort] accepts. localhost is 127.0.0.1, and ::1 if the machine has IPv6,
+// with one port, because some clients try only one address. Port 0 is a free port. An error exits with [ExitMachine].
 func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
