@@ -28,7 +28,7 @@ type catcher struct {
 	to *forwarder // nil without -proxy
 
 	mu      sync.Mutex
-	number  int64
+	number  int64 // of the latest message
 	waiting []capture.Message
 	failed  error         // the latest error of saving a message
 	arrived chan struct{} // has one element if messages or an error may wait
@@ -100,7 +100,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			continue
 		case ctx.Err() != nil && !allFit(now):
 			return r.end(ctx, results)
-		case len(searched) == len(samples): // an incomplete search
+		case len(searched) == len(samples): // dropForged dropped as many messages as arrived
 			continue
 		}
 		r.verdict(results, now)

@@ -60,8 +60,8 @@ type inbox struct {
 
 	mu sync.Mutex
 	counts
-	answered int64
-	saveErr  error
+	answered int64 // messages with a response, for -count
+	saveErr  error // the latest error of -save
 }
 
 // counts has the numbers for the summary.

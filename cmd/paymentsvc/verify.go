@@ -131,7 +131,7 @@ func newVerifier(c *cli.Call, kind paymentsvc.MessageKind) (*verifier, error) {
 type verdict struct {
 	Valid          bool   `json:"valid"`
 	SignatureValid bool   `json:"signature_valid"`
-	Reason         string `json:"reason"`
+	Reason         string `json:"reason"` // "" for a valid message
 	Message        string `json:"message"`
 	OldSecret      bool   `json:"old_secret"`
 	Decompressed   bool   `json:"decompressed"` // the signature covers the decompressed body

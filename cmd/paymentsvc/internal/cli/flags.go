@@ -25,7 +25,7 @@ const (
 	Int           // a number in settings
 	Duration      // text such as 30s, not negative
 	File          // a path; in a settings file, relative to that file
-	List          // a repeatable flag; an array of strings in settings
+	List          // a repeatable flag; an array of strings in settings, one string in a variable
 	Choice        // one of Flag.Values
 	Address       // an absolute http or https address; "" means no value
 	JSON          // any JSON value, only in settings: see [Call.JSON]
