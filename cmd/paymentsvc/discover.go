@@ -186,6 +186,8 @@ type sample struct {
 	timestamp, signature string // header names
 }
 
+func (s sample) sameSignature(other sample) bool { return other.Signature == s.Signature }
+
 // decompressed decompresses the body. It returns false for an uncompressed, corrupt or very long body. Samples do not
 // store the result, because a decompressed body can be long.
 func (s sample) decompressed() ([]byte, bool) {

@@ -100,7 +100,7 @@ func (r *catcher) search(ctx context.Context, served chan error) error {
 			continue
 		case ctx.Err() != nil && !allFit(now):
 			return r.end(ctx, results)
-		case len(searched) == len(samples): // dropForged dropped as many messages as arrived
+		case !slices.ContainsFunc(more, searched[len(searched)-1].sameSignature): // dropForged dropped all new messages
 			continue
 		}
 		r.verdict(results, now)
@@ -215,8 +215,7 @@ func (r *catcher) samplesOf(messages []capture.Message, known []sample) (samples
 			r.Note("not searched: %v", err)
 			continue
 		}
-		same := func(other sample) bool { return other.Signature == s.Signature }
-		if slices.ContainsFunc(known, same) || slices.ContainsFunc(samples, same) {
+		if slices.ContainsFunc(known, s.sameSignature) || slices.ContainsFunc(samples, s.sameSignature) {
 			r.Note("not searched: %s has the signature of an earlier message", m.Source)
 			continue
 		}

@@ -437,6 +437,17 @@ func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
 	require.Contains(t, out, `{"scheme_file": "new\u0001/scheme.txt"}`)
 }
 
+func TestDiscoverListenFindsTheSchemeAfterAForgery(t *testing.T) {
+	genuine := signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification)
+	s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-effort", "0.01")
+	signature := strings.Repeat("00", 32)
+	post(t, s.address, "POST /hook HTTP/1.1\nTimestamp: 1700000000\nSignature: "+signature+"\n\n"+discoverNotification)
+	s.wait("not_found")
+	post(t, s.address, genuine)
+	s.wait("found")
+	require.Zero(t, s.end())
+}
+
 func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 	d := &discovery{Call: callOf(t)}
 	d.options.Secret = testKey

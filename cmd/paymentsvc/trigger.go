@@ -199,7 +199,7 @@ func (d *delivery) prepare(c *cli.Call) error {
 	case "cut":
 		d.cut = len(d.message.Body) / 2
 		if isNumber {
-			d.cut = min(number, len(d.message.Body)-1)
+			d.cut = min(number, max(len(d.message.Body)-1, 0))
 		}
 	case "repeated":
 		d.times = 2
