@@ -76,7 +76,7 @@ func headerSize(h http.Header) (size int) {
 	return size
 }
 
-// budget limits the bytes of all journals together. The largest journal loses its oldest messages first.
+// budget limits the finished messages of all journals together. The largest journal loses its oldest messages first.
 type budget struct {
 	bound int64
 	total atomic.Int64
@@ -99,7 +99,7 @@ func (b *budget) remove(j *journal) {
 	delete(b.journals, j)
 }
 
-// trim evicts messages until the budget is met.
+// trim evicts finished messages until the budget is met or no finished message remains.
 func (b *budget) trim() {
 	for over := b.total.Load() - b.bound; over > 0; over = b.total.Load() - b.bound {
 		b.mu.Lock()
