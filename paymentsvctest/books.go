@@ -72,7 +72,7 @@ func (o *order) payout() bool { return o.Kind == KindPayout }
 type account struct {
 	Project
 	balance  *big.Rat // payout_balance
-	pending  *big.Rat // pending payments, forms and invoices
+	pending  *big.Rat // the sum of the pending payments, forms and invoices
 	decimals int      // the maximum number of decimals in an amount until now
 }
 

@@ -70,7 +70,7 @@ type Config struct {
 	// response. The server does not check requests that a fault ends or responds to before the commitment.
 	OnChecked func(*http.Request, Verdict)
 	// Format, if not nil, rewrites the responses of the server itself, of [Reject], and of [TooManyRequests] before the
-	// commitment. failed reports whether the response is an error. Other faults change the response after Format.
+	// commitment. failed reports whether the response is an error. Changes by other faults do not pass through Format.
 	Format func(failed bool, status int, header http.Header, body []byte) (newStatus int, newBody []byte)
 	// NotifyAttempts is the maximum number of attempts of [Server.Deliver] to send a notification. 0 means 3, which is a
 	// choice of this package, because the document does not specify retries.

@@ -18,7 +18,7 @@ type When int
 const (
 	// BeforeCommit is before the server processes the request. It is the zero value.
 	BeforeCommit When = iota
-	// AfterCommit is after the processing. A rejected request adds no [Rule.Hits], except with [ProblemNotFound].
+	// AfterCommit is after the processing. It adds no [Rule.Hits] for a rejected request, except with [ProblemNotFound].
 	AfterCommit
 )
 
@@ -50,10 +50,10 @@ type effects struct {
 	before, after stage
 	unseen        *int // the number of status calls that do not find the order; nil without LateCommit
 	wrongShape    bool
-	date          *time.Duration
-	size          int
-	bomb          int
-	slow          time.Duration
+	date          *time.Duration // the skew of WrongDate, or nil
+	size          int            // the minimum length of the body, for Oversized
+	bomb          int            // the minimum uncompressed length of the body, for GzipBomb, or 0
+	slow          time.Duration  // the pause before each byte
 	cut           cut
 }
 
@@ -109,8 +109,8 @@ func refuses(faults []Fault) bool {
 }
 
 // Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
-// fault needs the client of [Server.HTTPClient]. That client consults the rules before it connects, and the rule
-// counts connection attempts. For other clients the fault is [Reset].
+// fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
+// and the rule counts these attempts. For other clients the fault is [Reset].
 func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refuse = true }} }
 
 // Reset resets the connection before the body is read.

@@ -85,7 +85,7 @@ func (s *Server) SetReceiver(r Receiver) {
 type outboxEntry struct {
 	Notification
 	attempts int
-	number   int
+	number   int              // of the notification, in the order of post
 	wait     int              // number of calls of Deliver to skip
 	effects  *deliveryEffects // nil until the faults are chosen
 	faults   []string
@@ -208,7 +208,7 @@ func (f NotificationFault) String() string { return f.text }
 type deliveryEffects struct {
 	pendingFaults
 	lost      bool
-	delay     int
+	delay     int // calls of Deliver to skip
 	reorder   bool
 	forge     bool
 	oldSecret bool
@@ -216,7 +216,7 @@ type deliveryEffects struct {
 	altered   bool
 	skew      time.Duration
 	cut       func(size int) int // nil for whole notifications
-	repeat    int
+	repeat    int                // the number of duplicates
 }
 
 // add adds the faults of a rule. r is nil for Chaos and Send. Of different faults of one kind, the last fault applies.
@@ -243,7 +243,7 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered sends the notification after the next notification. The last notification waits for the next Deliver.
+// Reordered swaps the notification with the next in the same Deliver. At the end of the outbox, it waits for a Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }

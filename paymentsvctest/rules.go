@@ -79,15 +79,15 @@ type Rule struct {
 	faults   []Fault                  // of requests
 	notified []NotificationFault      // of notifications
 	// The server's lock guards the counters below.
-	connects int // attempts to connect that match the rule
+	connects int // requests of HTTPClient's client that match the rule, for Refuse
 	arrivals int // requests or notifications that match the rule
 	hits     int
 }
 
 // Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it, because
-// a test passes too easily if its fault has no effect. Examples of faults without effect are a cut after the end of the
+// a test passes too easily if its fault has no effect. Examples of faults without a hit are a cut after the end of the
 // response, a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault that follows the end
-// of the request by another fault.
+// of the request by another fault. A connection refused by [Refuse] is a hit, even if the rule has further faults.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The server calls match for each request to the endpoint,
 // and selected for each request that which selects. Both functions may be nil, and must not call the server. [Refuse]
-// ignores both for HTTPClient's client. A handler in front of the server reads the body with [ReadBody].
+// ignores match for HTTPClient's client. A handler in front of the server reads the body with [ReadBody].
 func (s *Server) FaultWhere(
 	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
 ) *Rule {
@@ -231,7 +231,7 @@ func pick[F any](c *chaos, stream string, faults []F) []F {
 	return picked
 }
 
-// connecting reports whether Refuse affects a new connection of HTTPClient's client. It ignores Rule.requests.
+// connecting reports whether Refuse affects a request of HTTPClient's client. It counts hits and ignores r.requests.
 func (s *Server) connecting(endpoint string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

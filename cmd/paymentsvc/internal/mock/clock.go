@@ -30,7 +30,7 @@ type clock struct {
 
 	mu         sync.Mutex
 	offset     time.Duration
-	frozen     *time.Time
+	frozen     *time.Time // the time of a stopped clock, or nil
 	timestamps bool
 	events     []event // the earliest first
 	timer      *time.Timer
@@ -79,8 +79,8 @@ func (c *clock) arm() {
 	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
 }
 
-// run applies the due settlements, the earliest first, and returns them. It sends their notifications at the end, so a
-// slow receiver delays no settlement. A settlement remains scheduled until the books have applied or rejected it.
+// run applies the due settlements, the earliest first, and returns them, including rejected settlements. It sends the
+// notifications last, so a slow receiver delays no settlement. A settlement stays scheduled until applied or rejected.
 func (c *clock) run() []event {
 	_, before := c.epoch.fake.DeliveriesAfter(math.MaxInt)
 	done, unsent := []event{}, []paymentsvctest.Notification{}
@@ -138,7 +138,7 @@ type clockAnswer struct {
 	Frozen     bool      `json:"frozen"`
 	Timestamps bool      `json:"timestamps"`
 	Scheduled  []event   `json:"scheduled"`
-	Due        []event   `json:"due"`
+	Due        []event   `json:"due"` // the settlements that this request applied, or the books rejected
 }
 
 // answer returns the settings of the clock and the scheduled settlements.

@@ -282,7 +282,7 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	return f
 }
 
-// nearest describes the last three messages, or orders and then duplicates. counted selects counted or other entries.
+// nearest describes the last three messages or orders, counted or not, and duplicates. It returns nil for fault_hits.
 func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []string) {
 	const few = 3
 	if x.counts != nil {

@@ -14,7 +14,7 @@ import (
 const (
 	inFlight = "in_flight"
 	answered = "answered"
-	broken   = "broken"
+	broken   = "broken" // without a complete response
 
 	in  = "in"  // a request to the interface
 	out = "out" // a notification
@@ -144,7 +144,7 @@ func newJournal(b *budget, last int, log func(format string, args ...any)) *jour
 	return j
 }
 
-// last returns the number of the last message.
+// last returns the number of the last message, or the argument last of newJournal.
 func (j *journal) last() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

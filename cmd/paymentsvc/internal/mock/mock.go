@@ -192,7 +192,7 @@ type session struct {
 	idSpace      int64 // Config.IDSpace; 0 for the main session
 
 	mu     sync.Mutex
-	number int // the number of epoch
+	number int // the number of the current epoch
 	epoch  *epoch
 	to     receivers
 	script []scripted

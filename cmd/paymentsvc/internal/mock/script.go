@@ -18,7 +18,7 @@ import (
 type scripted struct {
 	text    string
 	where   []condition
-	decline *string // the message of DECLINED
+	decline *string // the message of DECLINED, or nil
 	steps   []step
 }
 
@@ -26,7 +26,7 @@ type condition struct{ name, pattern string }
 
 type step struct {
 	status paymentsvc.StatusName
-	after  time.Duration
+	after  time.Duration // the wait after the previous step
 }
 
 // CheckScript returns an error for a text that is not a scripted outcome. The first text that matches an order

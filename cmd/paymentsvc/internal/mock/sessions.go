@@ -106,8 +106,8 @@ func patchSettings(c *call, in settingsIn) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. An omitted or empty text has the value of the main session, except "" for notify. With
-// notify, omitted receivers are an empty list. If the name is omitted, the mock server chooses a name.
+// sessionIn is a new session. An omitted setting or empty text has the main session's value, but an empty Notify stays
+// empty. With Notify, omitted Receivers are an empty list. If Name is empty, the mock server chooses a name.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`
