@@ -73,7 +73,7 @@ func (n nested) set(name string, value json.RawMessage) {
 	child.set(below, value)
 }
 
-// makeLists replaces each object with "0" as its only name by a list of its value.
+// makeLists replaces each object inside n with "0" as its only name by a list of its value.
 func (n nested) makeLists() {
 	for name, value := range n {
 		child, ok := value.(nested)
@@ -112,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if slot == "" {
 		a, carriedOut = s.answer(r, endpoint, n, body, e)
 	}
-	if !carriedOut { // faults after the commitment have no effect
+	if !carriedOut { // faults after the commitment do not count as hits
 		e.pendingFaults = slices.DeleteFunc(e.pendingFaults, func(f pendingFault) bool {
 			return strings.Contains(f.slot, AfterCommit.String())
 		})
@@ -143,7 +143,7 @@ type wholeBody struct {
 func (*wholeBody) Close() error { return nil }
 
 // ReadBody returns the body of a request, and restores the body for the server. It reads at most one byte more than the
-// server accepts. Do not change the bytes, because the server reuses them. It also handles the error.
+// server accepts. Do not change the bytes, because the server reuses them. The server also gets and handles the error.
 func ReadBody(r *http.Request) ([]byte, error) {
 	if read, ok := r.Body.(*wholeBody); ok {
 		return read.whole, read.err
@@ -167,8 +167,8 @@ func ReadBody(r *http.Request) ([]byte, error) {
 type Verdict struct {
 	// Rejection is the reason of a rejection, or nil.
 	Rejection *Rejection
-	// Signature is the error of the timestamp or signature. It is nil for a correct signature and for an earlier
-	// rejection.
+	// Signature is the error of the timestamp or signature. It is nil if both are correct, or if the server rejected the
+	// request before the check of the signature.
 	Signature *SignatureFault
 	// Signed reports that timestamp and signature are correct.
 	Signed bool
@@ -282,7 +282,7 @@ func (s *Server) perform(c *call, e *effects) (answer, *rejection) {
 	}{s.cfg.PartnerID, o.ProjectID, o.Amount, string(o.Kind) + " of paymentsvctest", o.UserData, o.OrderID}), nil
 }
 
-// start commits an order.
+// start commits a new order, or finds the order of a duplicate. It returns the response, or a rejection.
 func (s *Server) start(c *call, kind Kind, e *effects) (answer, *rejection) {
 	draft := order{Order: Order{
 		Kind:        kind,

@@ -12,14 +12,14 @@ import (
 // Rejection describes a request rejected by the server itself, not by a fault.
 type Rejection struct {
 	// Endpoint is the path below {base_url}. For an unknown endpoint it is the whole path, or its first 256 bytes. Number
-	// is the number of the request at this endpoint, from 1.
+	// is the number of the request at this endpoint, from 1. All unknown endpoints count as one endpoint.
 	Endpoint string
 	Number   int
 	// Problem is the reason.
 	Problem Problem
 	// Message describes the error, without values of the request.
 	Message string
-	// UserData is the user_data of the request, or "" for an unreadable body. If no order has it, it is cut to 256 bytes.
+	// UserData is the user_data of the request, or "". If no order has this user_data, UserData is cut to 256 bytes.
 	UserData string
 }
 
@@ -109,8 +109,8 @@ func assertComplete[T any](t testing.TB, s *Server, r *record[T]) {
 	}
 }
 
-// AssertStarted fails the test unless exactly times orders with a user_data were started. It also fails if a further
-// start was rejected as a duplicate, because correct code does not send a duplicate.
+// AssertStarted fails the test unless exactly times orders with a user_data exist. It also fails if a further start was
+// rejected as a duplicate, because correct code sends none. It does not detect duplicates accepted by [SameOrder].
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
@@ -142,8 +142,8 @@ func (s *Server) assertArrived(t testing.TB) {
 	}
 }
 
-// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints the reason. It also fails
-// if no request arrived.
+// AssertAllSigned fails the test if a request had a wrong timestamp or signature, and prints the reason. It ignores
+// requests without a check of the signature, see [Verdict.Signature]. It also fails if no request arrived.
 func (s *Server) AssertAllSigned(t testing.TB) {
 	t.Helper()
 	s.assertArrived(t)
@@ -184,7 +184,7 @@ func (s *Server) AssertDelivered(t testing.TB) {
 }
 
 // AssertForgeriesRefused fails the test if the receiver did not reject a forged, unsigned or altered notification, see
-// [Delivery.Rejected]. It also fails if the receiver got no such notification, see [Forged].
+// [Delivery.Rejected]. It ignores attempts without a response, and fails if there was no other forgery, see [Forged].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
 	assertComplete(t, s, &s.deliveries)

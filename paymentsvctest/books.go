@@ -26,7 +26,7 @@ const (
 // Order is a started payment, payout, form or invoice. fmt and encoding/json omit its destination and its four open
 // objects.
 type Order struct {
-	// Number counts the orders from 1.
+	// Number counts the orders from Config.LastOrder + 1.
 	Number int
 	// Kind is the kind of the order.
 	Kind Kind
@@ -34,12 +34,12 @@ type Order struct {
 	Type paymentsvc.PaymentType
 	// ProjectID is the project that started the order.
 	ProjectID int64
-	// OrderID is the identifier chosen by the server, and UserData the identifier chosen by the partner.
+	// OrderID is the identifier chosen by the server or [Server.Seed], and UserData the identifier chosen by the partner.
 	OrderID  string
 	UserData string
 	// Amount is always set.
 	Amount paymentsvc.Amount
-	// Status is PENDING at first. Numbers are the numbers of Status.
+	// Status is PENDING at first, or the status of [Server.Seed]. Numbers are the numbers of Status.
 	Status  paymentsvc.StatusName
 	Numbers Numbers
 	// Refunded is the sum of the refunds in SUCCESS. It is not set before the first of these refunds.
@@ -72,7 +72,7 @@ func (o *order) payout() bool { return o.Kind == KindPayout }
 type account struct {
 	Project
 	balance  *big.Rat // payout_balance
-	pending  *big.Rat // pending payments, forms and invoices
+	pending  *big.Rat // the sum of the pending payments, forms and invoices
 	decimals int      // the maximum number of decimals in an amount until now
 }
 
@@ -80,7 +80,7 @@ type account struct {
 type books struct {
 	numbers  map[paymentsvc.StatusName]Numbers
 	orders   []*order
-	last     int // the highest number of an order
+	last     int // the highest number of an order, or Config.LastOrder
 	idSpace  int64
 	byID     map[string]*order
 	started  map[string][]*order // by user_data
@@ -113,7 +113,7 @@ func reject(problem Problem, message string) *rejection {
 	return &rejection{problem: problem, message: message}
 }
 
-// start enters a new pending order, or returns the existing order with the same user_data if repeated is SameOrder.
+// start enters a new pending order, or returns the existing order of a duplicate (only SameOrder), or a rejection.
 func (b *books) start(o order, repeated Repeated) (*order, *rejection) {
 	inScope := func(other *order) bool { return other.ProjectID == o.ProjectID && other.payout() == o.payout() }
 	known := b.started[o.UserData]
@@ -185,8 +185,8 @@ func (b *books) enter(o order) *order {
 	return entry
 }
 
-// find returns the order of a status request. If the request has both identifiers, both must match. After LateCommit,
-// the order does not match the first requests.
+// find returns the order of a status request, or nil. If both identifiers are set, both must match. With only a
+// user_data, find returns the newest match. The first requests after LateCommit do not match the order.
 func (b *books) find(project int64, payout bool, orderID, userData string) *order {
 	fits := func(o *order) bool {
 		if o.ProjectID != project || o.payout() != payout || userData != "" && o.UserData != userData {
@@ -272,7 +272,7 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	return o, b.change(o, &after)
 }
 
-// change replaces an order by after, and updates its account.
+// change replaces an order by after, updates its account, and ends the effect of LateCommit on the order.
 func (b *books) change(o, after *order) error {
 	moved, err := b.accounts[o.ProjectID].move(o, after)
 	if err != nil {

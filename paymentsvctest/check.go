@@ -227,8 +227,8 @@ func addressOf(r *http.Request) *url.URL {
 // object is a JSON object with the JSON of each value by its name. The values are parts of the body.
 type object map[string]json.RawMessage
 
-// parseObject parses exactly one JSON object without duplicate names. After an error it returns the fields before
-// the mistake.
+// parseObject parses exactly one JSON object without duplicate names. After an error it returns the fields that it
+// has read, with the last value of a duplicate name. It reads no field of a body that is not UTF-8.
 func parseObject(data []byte) (object, error) {
 	o := object{}
 	if !utf8.Valid(data) {

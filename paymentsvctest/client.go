@@ -53,7 +53,7 @@ func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
 }
 
-// endpointAtEndOf returns the endpoint at the end of a path. A router may shorten the path later.
+// endpointAtEndOf returns the endpoint at the end of a path, or "". A router may shorten the path later.
 func endpointAtEndOf(path string) string {
 	for below := true; below; {
 		_, path, below = strings.Cut(path, "/")
@@ -64,7 +64,7 @@ func endpointAtEndOf(path string) string {
 	return ""
 }
 
-// dial connects to an address, and adds the connection to dialed, because its client has called connecting.
+// dial refuses refusedHost. It connects to other addresses, and adds the connection to dialed, for [Server.arriving].
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host == refusedHost {
 		return nil, refusedBy(network)

@@ -25,7 +25,7 @@ type Config struct {
 
 	// BasePath is the path of {base_url}, such as "/partner/v1"; "" is the root.
 	BasePath string
-	// Now returns the time of notifications, of Date headers, and of Tolerance; nil means time.Now.
+	// Now is the clock of notifications, Date headers, Tolerance and ClientConfig. nil means time.Now.
 	Now func() time.Time
 	// Logf prints the seed of [Server.Chaos]. nil means t.Logf with [Start], and no output otherwise.
 	Logf func(format string, args ...any)
@@ -47,14 +47,14 @@ type Config struct {
 	// Repeated selects the behaviour for a duplicate user_data, because the document does not specify it. The default
 	// is RejectRepeated.
 	Repeated Repeated
-	// Check, if not nil, returns an error to reject an order. The order has no OrderID yet. Check may call the server, for
-	// example [Server.Balance]. Without Check the server accepts any amount above 0 and any destination, because the
-	// document specifies no limits, and the payout balance may become negative.
+	// Check, if not nil, returns an error to reject an order. The order has no Number and OrderID yet, and may be a
+	// duplicate. Check may call the server, for example [Server.Balance]. Without Check the server accepts any amount
+	// above 0 and any destination, because the document specifies no limits. The payout balance may become negative.
 	Check func(Order) error
 	// LastOrder is the number before that of the first order. Set it to continue the numbers and ids of another server.
 	LastOrder int
-	// IDSpace is the first 12 digits of each order_id, as a number; 0 means zeros. Servers with different values have
-	// different ids.
+	// IDSpace is the first 12 digits of each order_id chosen by the server, as a number; 0 means zeros. Servers with
+	// different values choose different ids.
 	IDSpace int64
 	// Pages is the beginning of redirect_url and invoice_url, before payment/{order_id}, form/{order_id} or
 	// invoice/{order_id}. The default is "https://pay.example/", with a host name reserved for examples.
@@ -62,15 +62,15 @@ type Config struct {
 	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
 	// default, only [Server.SignatureFaults] returns it.
 	ExplainSignatures bool
-	// OnStart, if not nil, is called with each new order, after it is in the books and before the response. It may call
-	// the server: [Server.Settle] and then [Server.Deliver] send a notification before the response. Do not call
-	// [Server.Drain], because it waits for the same request.
+	// OnStart, if not nil, is called with each order that a request has added to the books, before the response. OnStart
+	// may call the server: [Server.Settle] and then [Server.Deliver] send a notification before the response. Do not call
+	// [Server.Drain], because Drain waits for the same request.
 	OnStart func(Order)
 	// OnChecked, if not nil, is called with each request that the server itself accepts or rejects, before the
 	// response. The server does not check requests that a fault ends or responds to before the commitment.
 	OnChecked func(*http.Request, Verdict)
-	// Format, if not nil, rewrites the responses of the server itself, for example into another format of errors. failed
-	// reports whether the response is an error. Other responses and the changes by faults do not pass through Format.
+	// Format, if not nil, rewrites the responses of the server itself, of [Reject], and of [TooManyRequests] before the
+	// commitment. failed reports whether the response is an error. Changes by other faults do not pass through Format.
 	Format func(failed bool, status int, header http.Header, body []byte) (newStatus int, newBody []byte)
 	// NotifyAttempts is the maximum number of attempts of [Server.Deliver] to send a notification. 0 means 3, which is a
 	// choice of this package, because the document does not specify retries.
@@ -127,7 +127,7 @@ const (
 	ProblemAmount      Problem = "amount"             // 0 or less, which the document does not forbid: 422
 	ProblemNotFound    Problem = "order_not_found"    // no such order in the project: 404
 	ProblemRepeated    Problem = "repeated_user_data" // see Repeated: 409
-	ProblemRefused     Problem = "refused"            // by Config.Check, or for a balance with too many digits: 422
+	ProblemRefused     Problem = "refused"            // by Config.Check, after Close, or for a too long balance: 422
 )
 
 func defaultStatuses() map[Problem]int {
@@ -155,8 +155,8 @@ type Repeated int
 const (
 	// RejectRepeated rejects the duplicate with ProblemRepeated. It is the zero value.
 	RejectRepeated Repeated = iota
-	// SameOrder responds with the existing order. It rejects a request that differs in more than the four open objects
-	// (card_data, browser, payer and payee).
+	// SameOrder responds with the existing order. It rejects a request with another endpoint, amount or destination, but
+	// does not compare the destination with an order that [Server.Seed] added without a destination.
 	SameOrder
 	// NewOrder starts another order.
 	NewOrder

@@ -23,7 +23,7 @@ import (
 type Delivery struct {
 	// Notification is the notification of the attempt.
 	Notification Notification
-	// Faults are the texts of the faults chosen for the notification.
+	// Faults are the texts of the chosen faults. A forgery has only the text of [Forged], and no other delivery has it.
 	Faults []string
 	// Forged reports whether the receiver must reject the notification, because it is a forgery, unsigned or altered.
 	Forged bool
@@ -66,8 +66,8 @@ func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
 }
 
 // Deliver sends the notifications of the outbox in sequence, with the faults of the rules and Chaos, and returns the
-// attempts. A notification stays in the outbox until a 2xx response, for at most Config.NotifyAttempts attempts. The
-// document specifies no retries, so the next Deliver is the retry. Without a receiver Deliver has no effect.
+// attempts. Without a 2xx to the whole, genuine body, a notification returns to the outbox, for at most NotifyAttempts
+// attempts. The document specifies no retries, so the next Deliver retries. Without a receiver Deliver has no effect.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
 	due, receiver := s.due()
 	var done []Delivery
@@ -87,7 +87,7 @@ func (s *Server) Deliver(ctx context.Context) []Delivery {
 	return done
 }
 
-// DeliverAll calls [Server.Deliver] until the outbox is empty or ctx ends.
+// DeliverAll calls [Server.Deliver] until the outbox is empty, ctx ends, no receiver is set, or the server is closed.
 func (s *Server) DeliverAll(ctx context.Context) []Delivery {
 	var done []Delivery
 	for ctx.Err() == nil && !s.closed() {
@@ -112,9 +112,9 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 	return s.send(ctx, receiver, n, e, texts(faults))
 }
 
-// SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. If header is nil,
-// it signs the body at this time with the key of the project. It returns the HTTP status of the response. With a nil
-// header, it returns an error for an unknown project.
+// SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. A receiver of
+// [ToEach] is an error. If header is nil, SendBody signs the body with the timestamp at and the key of the project, and
+// returns an error for an unknown project. It returns the HTTP status, or the reason of a missing response.
 func (s *Server) SendBody(
 	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
 ) (int, error) {
@@ -146,7 +146,7 @@ func (s *Server) tried(l *outboxEntry, taken bool) {
 	}
 }
 
-// due removes the next notifications from the outbox.
+// due removes the notifications to send now from the outbox, and returns them in their order with the receiver.
 func (s *Server) due() ([]*outboxEntry, Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +275,7 @@ func (e *deliveryEffects) cuts(n Notification) bool {
 	return e.cut(size) < size
 }
 
-// count counts the faults that took effect. d is the notification's last delivery.
+// count marks the faults that took effect, except Delayed, Reordered and Forged. d is the last delivery of send.
 func (s *Server) count(d Delivery, e *deliveryEffects) {
 	if errors.Is(d.Err, errLost) {
 		s.markApplied(&e.pendingFaults, "lost")
@@ -351,7 +351,7 @@ func (s *Server) transmit(
 	return resp.StatusCode, nil
 }
 
-// sign sets the timestamp and signature headers, and returns the body to send.
+// sign sets the headers, without a signature for Unsigned, and returns the body to send.
 func (s *Server) sign(req *http.Request, body []byte, secret paymentsvc.Secret, e *deliveryEffects) ([]byte, error) {
 	m, signature, err := s.signed(req, s.cfg.Now().Add(e.skew), secret, body)
 	if err != nil {

@@ -54,5 +54,5 @@
 // payout_balance is the opening balance, plus payments, forms and invoices in SUCCESS, less payouts not in FAILURE,
 // less refunds in SUCCESS. expected_balance adds the pending payments, forms and invoices. status_payment finds
 // payments, forms and invoices, and status_payout finds payouts. In a project, user_data is unique among payments,
-// forms and invoices, and among payouts, unless Config.Repeated is NewOrder.
+// forms and invoices, and among payouts, unless Config.Repeated is NewOrder or [Server.Seed] adds a duplicate.
 package paymentsvctest

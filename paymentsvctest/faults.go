@@ -18,7 +18,7 @@ type When int
 const (
 	// BeforeCommit is before the server processes the request. It is the zero value.
 	BeforeCommit When = iota
-	// AfterCommit is after the server has processed the request. It has no effect on a rejected request.
+	// AfterCommit is after the processing. It adds no [Rule.Hits] for a rejected request, except with [ProblemNotFound].
 	AfterCommit
 )
 
@@ -50,10 +50,10 @@ type effects struct {
 	before, after stage
 	unseen        *int // the number of status calls that do not find the order; nil without LateCommit
 	wrongShape    bool
-	date          *time.Duration
-	size          int
-	bomb          int
-	slow          time.Duration
+	date          *time.Duration // the skew of WrongDate, or nil
+	size          int            // the minimum length of the body, for Oversized
+	bomb          int            // the minimum uncompressed length of the body, for GzipBomb, or 0
+	slow          time.Duration  // the pause before each byte
 	cut           cut
 }
 
@@ -109,8 +109,8 @@ func refuses(faults []Fault) bool {
 }
 
 // Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
-// fault needs the client of [Server.HTTPClient]. That client consults the rules before it connects, and the rule
-// counts connection attempts. For other clients the fault is [Reset].
+// fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
+// and the rule counts these attempts. For other clients the fault is [Reset].
 func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refuse = true }} }
 
 // Reset resets the connection before the body is read.
@@ -124,7 +124,7 @@ func Drop(when When) Fault {
 // LateCommit simulates a start that reaches the service after the call has failed. It closes the connection without a
 // response. For the given number of queries, status_payment and status_payout do not find the order, unless its status
 // changes or a further start returns its order_id. Code that starts the order again after "not found" starts two
-// orders, with [NewOrder] or a new user_data. The fault has no effect on other calls.
+// orders, with [NewOrder] or a new user_data. The fault has no effect on other calls and on rejected starts.
 func LateCommit(queries int) Fault {
 	queries = max(queries, 0)
 	return Fault{"late-commit " + strconv.Itoa(queries), "late-commit", func(e *effects) { e.unseen = &queries }}
@@ -203,7 +203,7 @@ func replaced(text string, when When, produce func(*Config) answer) Fault {
 	return Fault{text, "answer " + when.String(), func(e *effects) { e.at(when).answer = produce }}
 }
 
-// WrongShape replaces each value of the response by a value of another type.
+// WrongShape replaces each value of a response by a value of another type. The response must be a JSON object.
 func WrongShape() Fault {
 	return Fault{"wrong-shape", "wrong-shape", func(e *effects) { e.wrongShape = true }}
 }
@@ -229,26 +229,26 @@ func Slow(pause time.Duration) Fault {
 	return Fault{"slow " + pause.String(), "slow", func(e *effects) { e.slow = pause }}
 }
 
-// Cut closes the connection after n bytes of a body with a Content-Length. The client detects it.
+// Cut closes the connection after n bytes of a longer body with a Content-Length. The client detects the cut.
 func Cut(n int) Fault { return cutting("cut", withLength, n) }
 
-// CutChunked closes the connection after n bytes of a chunked body. The client detects it.
+// CutChunked closes the connection after n bytes of a chunked body, or at its end. The client detects the cut.
 func CutChunked(n int) Fault { return cutting("cut-chunked", chunked, n) }
 
-// CutUnframed closes the connection after n bytes of a body without a length. The client can detect it only by the
-// incomplete JSON. CutUnframed needs HTTP/1.1. Over HTTP/2 it acts like [Cut].
+// CutUnframed closes the connection after n bytes of a longer body without a length. The client can detect the cut only
+// by the incomplete JSON. CutUnframed needs HTTP/1.1. Over HTTP/2 it acts like [Cut].
 func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n) }
 
-// CutHeader closes the connection after n bytes of the status line and the header. It needs HTTP/1.1. Over HTTP/2 it
-// acts like [Drop].
+// CutHeader closes the connection after n bytes of the status line and the header, or before their last byte. It needs
+// HTTP/1.1. Over HTTP/2 it acts like [Drop].
 func CutHeader(n int) Fault { return cutting("cut-header", inHeader, n) }
 
 func cutting(name string, f framing, n int) Fault {
 	return Fault{name + " " + strconv.Itoa(n), "cut", func(e *effects) { e.cut = cut{f, max(n, 0)} }}
 }
 
-// AllFaults returns every fault with moderate values, except Hold, Answer and Reject. Redirects lead to a nonexistent
-// address.
+// AllFaults returns every fault with moderate values, except Hold, Answer, Reject, and TooManyRequests after the
+// commitment. Redirects lead to a nonexistent address.
 func AllFaults() []Fault {
 	const size = 2 << 20 // twice the default limit of a paymentsvc.Client
 	faults := []Fault{
@@ -265,7 +265,7 @@ func AllFaults() []Fault {
 var errSyntax = errors.New("paymentsvctest: not a fault")
 
 // ParseFault reads the text of [Fault.String], such as "drop after", "cut 10", "slow 5ms", "too-many-requests before
-// 2s" or "reject 402 E17 no money". It returns an error for any other text.
+// 2s" or "reject 402 E17 no money". It returns an error for the text of [Hold] and for any other text.
 func ParseFault(text string) (Fault, error) {
 	p := parser{left: text}
 	return parse(&p, map[string]func() Fault{

@@ -52,7 +52,7 @@ func ToEach(choose func(Notification) Receiver) Receiver { return Receiver{choos
 func ToURL(address string) Receiver { return Receiver{address: address} }
 
 // Via returns the receiver with a transport, for example a recorder. Deliver and Send pass their context and signed
-// requests to the transport. Via has no effect on [ToHandler].
+// requests to the transport. Via has no effect on [ToHandler] and [ToEach].
 func (r Receiver) Via(transport http.RoundTripper) Receiver {
 	r.transport = transport
 	return r
@@ -85,14 +85,14 @@ func (s *Server) SetReceiver(r Receiver) {
 type outboxEntry struct {
 	Notification
 	attempts int
-	number   int
+	number   int              // of the notification, in the order of post
 	wait     int              // number of calls of Deliver to skip
 	effects  *deliveryEffects // nil until the faults are chosen
 	faults   []string
 }
 
-// Settle moves an order to another status, updates the balances, and puts the notification into the outbox for
-// [Server.Deliver]. It returns an error for a later status of a payment, form or invoice in SUCCESS or FAILURE, because
+// Settle moves an order to a status, updates the balances, and puts the notification into the outbox for
+// [Server.Deliver]. It returns an error for a new status of a payment, form or invoice in SUCCESS or FAILURE, because
 // the document specifies none. Payouts can move to every status. Other errors are an unknown order, a status without
 // Config.Numbers, and a balance with too many digits.
 func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notification, error) {
@@ -115,9 +115,9 @@ func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 	return nil
 }
 
-// Seed enters an order in any status. It assigns Number and Numbers, and OrderID if that is "". It does not send a
-// notification, and does not call Config.Check and Config.OnStart. It returns an error for an order without an amount
-// above 0, an unknown kind or project, a duplicate OrderID, a status without Config.Numbers, or a too long balance.
+// Seed enters an order. It assigns Number and Numbers. An empty OrderID gets a new id, and an empty Status is PENDING.
+// Seed does not notify, and does not call Config.Check and Config.OnStart. It returns an error for an amount of 0 or
+// less, an unknown kind or project, a duplicate OrderID, a status without Config.Numbers, or a too long balance.
 func (s *Server) Seed(o Order) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ var ErrOrderExists = errors.New("the order_id exists")
 // Refund puts a refund.status_changed with the order_id of a payment, form or invoice into the outbox. If status is
 // SUCCESS, it also refunds amount. The document specifies no call for a refund (section 4.8), so the service starts
 // it. Refund returns an error for an unknown order, a payout, an order not in SUCCESS, an amount of 0 or less or above
-// the unrefunded part, and a status without Config.Numbers.
+// the unrefunded part, a status without Config.Numbers, and a too long balance.
 func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status payment
 }
 
 // Compose returns the notification of a change of an order to status, but does not change the order. Send the
-// notification with [Server.Send], for example as a late PENDING. Compose returns an error for an unknown order.
+// notification with [Server.Send], for example as a late PENDING. Only an unknown order is an error of Compose.
 func (s *Server) Compose(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +208,7 @@ func (f NotificationFault) String() string { return f.text }
 type deliveryEffects struct {
 	pendingFaults
 	lost      bool
-	delay     int
+	delay     int // calls of Deliver to skip
 	reorder   bool
 	forge     bool
 	oldSecret bool
@@ -216,7 +216,7 @@ type deliveryEffects struct {
 	altered   bool
 	skew      time.Duration
 	cut       func(size int) int // nil for whole notifications
-	repeat    int
+	repeat    int                // the number of duplicates
 }
 
 // add adds the faults of a rule. r is nil for Chaos and Send. Of different faults of one kind, the last fault applies.
@@ -243,7 +243,7 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered sends the notification after the next notification. The last notification waits for the next Deliver.
+// Reordered swaps the notification with the next in the same Deliver. At the end of the outbox, it waits for a Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
@@ -285,7 +285,7 @@ func Early(by time.Duration) NotificationFault {
 	return NotificationFault{"early " + by.String(), func(e *deliveryEffects) { e.skew = by }}
 }
 
-// CutAt closes the connection after n bytes of the body.
+// CutAt closes the connection after n bytes of a longer body.
 func CutAt(n int) NotificationFault {
 	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) {
 		e.cut = func(int) int { return max(n, 0) }
@@ -306,8 +306,8 @@ func AllNotificationFaults() []NotificationFault {
 	}
 }
 
-// ParseNotificationFault parses the text of [NotificationFault.String], such as "repeated 2" or "late 5m". The value
-// may be missing: "late" and "early" are an hour, "repeated" sends one duplicate, and "cut" sends half of the body.
+// ParseNotificationFault parses the text of [NotificationFault.String], such as "repeated 2" or "late 5m". Four values
+// are optional: "late" and "early" are an hour, "repeated" sends one duplicate, and "cut" sends half of the body.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
 	return parse(&p, map[string]func() NotificationFault{

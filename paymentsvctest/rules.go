@@ -75,19 +75,19 @@ type Rule struct {
 	which    Which
 	requests func(*http.Request) bool // a further condition, or nil
 	selected func(*http.Request)      // called with each selected request, or nil
-	entries  func(Notification) bool
-	faults   []Fault             // of requests
-	notified []NotificationFault // of notifications
+	entries  func(Notification) bool  // a further condition, or nil
+	faults   []Fault                  // of requests
+	notified []NotificationFault      // of notifications
 	// The server's lock guards the counters below.
-	connects int // attempts to connect that match the rule
+	connects int // requests of HTTPClient's client that match the rule, for Refuse
 	arrivals int // requests or notifications that match the rule
 	hits     int
 }
 
 // Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it, because
-// a test passes too easily if its fault has no effect. Examples of faults without effect are a cut after the end of the
+// a test passes too easily if its fault has no effect. Examples of faults without a hit are a cut after the end of the
 // response, a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault that follows the end
-// of the request by another fault.
+// of the request by another fault. A connection refused by [Refuse] is a hit, even if the rule has further faults.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -118,9 +118,9 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 	return s.FaultWhere(endpoint, nil, nil, which, faults...)
 }
 
-// FaultWhere is [Server.Fault] for requests accepted by match. The server calls match once for each request to the
-// endpoint, and then selected for each request that which selects. Each may be nil, and neither may call the server. A
-// handler in front of the server reads the body with [ReadBody].
+// FaultWhere is [Server.Fault] for requests accepted by match. The server calls match for each request to the endpoint,
+// and selected for each request that which selects. Both functions may be nil, and must not call the server. [Refuse]
+// ignores match for HTTPClient's client. A handler in front of the server reads the body with [ReadBody].
 func (s *Server) FaultWhere(
 	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
 ) *Rule {
@@ -174,7 +174,7 @@ type Chaos struct {
 	// Seed makes a run repeatable, because the nth request to an endpoint has the same faults in every run. 0 means a
 	// random seed, which Server.Chaos prints.
 	Seed uint64
-	// OneIn is the average number of requests, or of notifications, for each fault. 0 means 4.
+	// OneIn is the inverse of the probability that a request or notification has faults. 0 or less means 4.
 	OneIn int
 	// Faults are the faults of requests. nil means AllFaults, and an empty list disables them.
 	Faults []Fault
@@ -231,7 +231,7 @@ func pick[F any](c *chaos, stream string, faults []F) []F {
 	return picked
 }
 
-// connecting reports whether a fault refuses a new connection of HTTPClient's client, and counts the hits.
+// connecting reports whether Refuse affects a request of HTTPClient's client. It counts hits and ignores r.requests.
 func (s *Server) connecting(endpoint string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

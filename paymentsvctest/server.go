@@ -84,7 +84,7 @@ func New(c Config) (*Server, error) {
 }
 
 // Start returns a Server that listens on a loopback address until the test ends. If the test fails, it prints the
-// orders and the rejections. It fails the test if New returns an error. See [StartInMemory] for fake time.
+// orders and the rejections. Start fails the test if New or Listen returns an error. See [StartInMemory] for fake time.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	return start(t, c, func(s *Server) error { return s.Listen("127.0.0.1:0") })
@@ -189,7 +189,7 @@ func (s *Server) notice() {
 
 // Drain waits until all earlier requests are complete, even if their clients have left. Call it before you count
 // orders after a timeout. Close the idle connections of your client first, because an unused connection looks like a
-// pending request. Drain returns an error only if ctx ends.
+// pending request. Drain returns an error if ctx ends or the server cannot be dialed, and nil after Close.
 func (s *Server) Drain(ctx context.Context) error {
 	s.transport.CloseIdleConnections()
 	if err := s.acceptedAll(ctx); err != nil {
@@ -331,7 +331,7 @@ func (s *Server) Started(userData string) int {
 	return len(s.books.started[userData])
 }
 
-// Balance returns the response of get_balance for a project, without Raw. It returns an error for an unknown project.
+// Balance returns the response of get_balance, without Raw, or an error for an unknown project or a too long balance.
 func (s *Server) Balance(projectID int64) (paymentsvc.Balance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ type SignatureFault struct {
 	// Endpoint is the path below {base_url}. Number is the number of the request at this endpoint, from 1.
 	Endpoint string
 	Number   int
-	// Reason is the cause in one sentence, see [discover.Mistake], or the length of the expected canonical string.
+	// Reason is the cause in one sentence, for example of [discover.Mistake]. It does not contain secrets or bodies.
 	Reason string
 	// Difference is the first difference from the expected canonical string, or nil if it is unknown.
 	Difference *Difference
@@ -59,7 +59,7 @@ func (s *Server) SignatureFaults() []SignatureFault {
 //
 //	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: srv.Watch(mine), Secret: secret})
 //
-// The server keeps the latest 256 strings. Without Watch it searches for the cause, see [discover.Explainer].
+// The server keeps the latest 256 strings. It searches for the cause of other signatures, see [discover.Explainer].
 func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 	inner := scheme.Canonical
 	if inner == nil {
@@ -155,7 +155,7 @@ func (s *Server) differs(reason string, signed []byte, m *paymentsvc.Message) *S
 const excerpt = 12
 
 // NewDifference returns the first difference of two canonical strings, or nil for equal strings. It masks the secrets
-// and all digits outside the timestamp.
+// and all digits, except a timestamp of at least 10 bytes.
 func NewDifference(signed, expected []byte, timestamp string, secrets ...paymentsvc.Secret) *Difference {
 	if bytes.Equal(signed, expected) {
 		return nil

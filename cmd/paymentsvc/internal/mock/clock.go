@@ -23,14 +23,14 @@ type event struct {
 	Notify  bool                  `json:"notify"`
 }
 
-// clock schedules settlements. If timestamps is set, timestamps and Date headers also use its time. It may hold its
-// lock while it calls the fake or the journal. These must not hold a lock while they call the clock.
+// clock schedules settlements. If timestamps is set, the fake also uses the time of the clock. The clock may hold its
+// lock while it calls the fake or the journal. The fake and the journal must not hold a lock while they call the clock.
 type clock struct {
 	epoch *epoch
 
 	mu         sync.Mutex
 	offset     time.Duration
-	frozen     *time.Time
+	frozen     *time.Time // the time of a stopped clock, or nil
 	timestamps bool
 	events     []event // the earliest first
 	timer      *time.Timer
@@ -45,7 +45,7 @@ func (c *clock) now() time.Time {
 	return time.Now().Add(c.offset)
 }
 
-// stamp returns the time for timestamps and Date headers.
+// stamp returns the time for timestamps, Date headers and the tolerance of the fake. It is Config.Now.
 func (c *clock) stamp() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *clock) schedule(after time.Duration, e event) {
 	c.arm()
 }
 
-// arm sets the timer to the earliest event. The caller holds the lock.
+// arm sets the timer to the earliest event, unless the clock is closed or frozen. The caller holds the lock.
 func (c *clock) arm() {
 	if c.timer != nil {
 		c.timer.Stop()
@@ -79,8 +79,8 @@ func (c *clock) arm() {
 	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
 }
 
-// run applies the due settlements, the earliest first, and returns them. It sends their notifications at the end, so a
-// slow receiver delays no settlement. A settlement is always either scheduled or in the books.
+// run applies the due settlements, the earliest first, and returns them, including rejected settlements. It sends the
+// notifications last, so a slow receiver delays no settlement. A settlement stays scheduled until applied or rejected.
 func (c *clock) run() []event {
 	_, before := c.epoch.fake.DeliveriesAfter(math.MaxInt)
 	done, unsent := []event{}, []paymentsvctest.Notification{}
@@ -138,7 +138,7 @@ type clockAnswer struct {
 	Frozen     bool      `json:"frozen"`
 	Timestamps bool      `json:"timestamps"`
 	Scheduled  []event   `json:"scheduled"`
-	Due        []event   `json:"due"`
+	Due        []event   `json:"due"` // the settlements that this request applied, or the books rejected
 }
 
 // answer returns the settings of the clock and the scheduled settlements.

@@ -31,8 +31,8 @@ const (
 	writeTimeout = time.Minute // limits the writing of a response or a page
 )
 
-// route is an operation of the control API. handle returns the HTTP status and the response: a value to encode as JSON,
-// a rawText, or nil with status 204.
+// route is an operation of the control API. handle returns the HTTP status and the response, which is a value to encode
+// as JSON or a rawText. A response with status 204 is not sent.
 type route struct {
 	method, pattern string
 	main            bool // only in the main session
@@ -79,7 +79,7 @@ func routes() []route {
 	}
 }
 
-// with returns a handle that decodes the body and calls do.
+// with returns a handle that decodes the body and calls do. The handle rejects parameters in the query.
 func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		var in In
@@ -100,8 +100,8 @@ type call struct {
 	r *http.Request
 }
 
-// apiError is an error of the control API. Actual and Nearest describe the messages or orders that an unmet expectation
-// found.
+// apiError is an error of the control API. Actual is the count of an unmet expectation, and Nearest describes up to
+// three orders, rejections or messages.
 type apiError struct {
 	status int
 	Error  struct {

@@ -20,7 +20,7 @@ type claim struct {
 	one, many string // the counted events
 	filters   []string
 	isError   bool                // counts errors, so the count must be 0
-	about     func(*message) bool // the checked messages; without them, a count of 0 proves nothing
+	about     func(*message) bool // the checked messages; without them, the result is untested; nil unless isError
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 
@@ -60,7 +60,7 @@ var claims = map[string]claim{
 	},
 }
 
-// expectation is a claim and its time limits.
+// expectation is a claim with its filter, its limits of the count and its time limits.
 type expectation struct {
 	That string `json:"that"`
 	filter
@@ -77,7 +77,7 @@ type expectation struct {
 // unbounded is the upper limit of a claim without count and at_most.
 const unbounded = 1 << 30
 
-// bounds returns the lower and the upper limit.
+// bounds returns the lower and the upper limit: 0 for errors, and otherwise at least 1 by default.
 func (x *expectation) bounds() (least, most int, err error) {
 	given := 0
 	least, most = 1, unbounded
@@ -111,8 +111,8 @@ func (x *expectation) bounds() (least, most int, err error) {
 type finding struct {
 	n          int
 	duplicates int  // starts rejected as duplicates
-	gap        bool // an evicted message could change the result
-	untested   bool // the journal has no checked message
+	gap        bool // an evicted message or a dropped rejection could change the result
+	untested   bool // claim.about is set, but the journal has no such message
 }
 
 // actual counts the orders, messages or hits of a claim.
@@ -159,7 +159,7 @@ func (e *epoch) starts(x *expectation) (found finding) {
 	return found
 }
 
-// duplicates reports whether a rejected request is a matching start with a duplicate user_data.
+// duplicates reports whether r is a start with a duplicate user_data. It ignores the filters project_id and status.
 func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
 	return r.Problem == paymentsvctest.ProblemRepeated && (x.Kind == "" || x.Kind == kind) &&
@@ -282,7 +282,7 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	return f
 }
 
-// nearest describes the last three orders or messages, either counted or not counted by the claim.
+// nearest describes the last three messages or orders, counted or not, and duplicates. It returns nil for fault_hits.
 func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []string) {
 	const few = 3
 	if x.counts != nil {

@@ -18,7 +18,7 @@ type fault struct {
 
 	// The fake holds its lock while it calls strike, so never call the fake with e.mu held.
 	struck []int
-	hold   chan struct{} // closed by release; nil for faults other than hold
+	hold   chan struct{} // closed by release; nil after release and for other faults
 }
 
 // onNotifications is the "on" of a fault for all events.
@@ -67,7 +67,7 @@ type faultOut struct {
 	Which  string `json:"which"`
 	Fault  string `json:"fault"`
 	Hits   int    `json:"hits"`
-	Struck []int  `json:"struck"` // the affected requests; empty for notifications
+	Struck []int  `json:"struck"` // the message numbers of the selected requests; empty for notifications
 }
 
 func (e *epoch) faultOut(f *fault) faultOut {

@@ -14,7 +14,7 @@ import (
 const (
 	inFlight = "in_flight"
 	answered = "answered"
-	broken   = "broken"
+	broken   = "broken" // without a complete response
 
 	in  = "in"  // a request to the interface
 	out = "out" // a notification
@@ -76,7 +76,7 @@ func headerSize(h http.Header) (size int) {
 	return size
 }
 
-// budget limits the bytes of all journals together. The largest journal loses its oldest messages first.
+// budget limits the finished messages of all journals together. The largest journal loses its oldest messages first.
 type budget struct {
 	bound int64
 	total atomic.Int64
@@ -99,7 +99,7 @@ func (b *budget) remove(j *journal) {
 	delete(b.journals, j)
 }
 
-// trim evicts messages until the budget is met.
+// trim evicts finished messages until the budget is met or no finished message remains.
 func (b *budget) trim() {
 	for over := b.total.Load() - b.bound; over > 0; over = b.total.Load() - b.bound {
 		b.mu.Lock()
@@ -144,7 +144,7 @@ func newJournal(b *budget, last int, log func(format string, args ...any)) *jour
 	return j
 }
 
-// last returns the number of the last message.
+// last returns the number of the last message, or the argument last of newJournal.
 func (j *journal) last() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

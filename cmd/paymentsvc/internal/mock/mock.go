@@ -35,9 +35,9 @@ type Options struct {
 	ErrorCode, ErrorMessage string
 	// ErrorFormat is the format of errors, see [ErrorFormats]. "" means "fields".
 	ErrorFormat string
-	// SchemeText is the text form of Scheme in the settings.
+	// SchemeText is the text form of Scheme, for the settings and the reasons of wrong signatures.
 	SchemeText string
-	// Notify is the address of the receiver. The default, "", sends no notifications.
+	// Notify is the address for notifications that match no text of Receivers. "", the default, sends none of these.
 	Notify string
 	// Receivers are the addresses for notifications of certain projects and events, see [CheckReceivers].
 	Receivers []string
@@ -53,9 +53,9 @@ type Options struct {
 	Hosts []string
 	// ShowBodies shows card data and destinations in messages.
 	ShowBodies bool
-	// JournalBytes bounds the memory of the messages of all sessions together. 0 means 64 MiB.
+	// JournalBytes bounds the memory of the finished messages of all sessions together. 0 means 64 MiB.
 	JournalBytes int
-	// MaxSessions bounds the number of sessions. 0 means 100.
+	// MaxSessions bounds the number of named sessions. 0 means 100.
 	MaxSessions int
 	// Chosen is the origin of each setting by name, such as a flag, a variable or a place in the file. Settings not in
 	// Chosen are defaults of the mock server.
@@ -64,7 +64,7 @@ type Options struct {
 	Version string
 	// Stop, if not nil, is called for a POST /_mock/stop from the same machine.
 	Stop func()
-	// Logf, if not nil, is called with a line for each message.
+	// Logf, if not nil, is called with a line for each finished message.
 	Logf func(format string, args ...any)
 }
 
@@ -84,7 +84,7 @@ type Mock struct {
 	stopping bool
 }
 
-// New returns a Mock. It returns an error for incomplete options.
+// New returns a Mock. It returns an error for incomplete or invalid options. It does not check Origin.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
 	m := &Mock{
@@ -192,7 +192,7 @@ type session struct {
 	idSpace      int64 // Config.IDSpace; 0 for the main session
 
 	mu     sync.Mutex
-	number int // the number of epoch
+	number int // the number of the current epoch
 	epoch  *epoch
 	to     receivers
 	script []scripted

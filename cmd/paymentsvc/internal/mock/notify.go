@@ -54,7 +54,7 @@ func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
 	return deliveries
 }
 
-// deliver sends the notifications of the outbox.
+// deliver sends the notifications of the outbox, and returns the deliveries and the numbers of their messages.
 func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
@@ -88,7 +88,7 @@ func getNotifications(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveriesOf(c.fake.Deliveries())}, nil
 }
 
-// receiver returns to, or, if to is empty, the address for a notification of a project and an event.
+// receiver returns to, or, if to is "", the address for a project (0 is the first) and an event, or an error.
 func (c *call) receiver(to string, project int64, event string) (string, error) {
 	if to == "" {
 		rs, _ := c.settings()
@@ -157,7 +157,7 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
 }
 
-// composed returns the notification of an order in the given status, or in its current status if status is empty.
+// composed returns a notification and the parsed faults. "" means the order's status, or the event of its kind.
 func (e *epoch) composed(orderID, status, event string, texts []string) (
 	n paymentsvctest.Notification, faults []paymentsvctest.NotificationFault, err error,
 ) {

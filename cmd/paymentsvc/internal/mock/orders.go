@@ -36,7 +36,7 @@ func orderOf(o paymentsvctest.Order) order {
 	}
 }
 
-// inBooks is the inverse of orderOf.
+// inBooks is the inverse of orderOf. The defaults are PENDING, payment and the given project.
 func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	a, err := amount("amount", o.Amount)
 	if err != nil {
@@ -68,7 +68,7 @@ type filter struct {
 	Endpoint       string  `json:"endpoint"`
 	Event          string  `json:"event"`
 	Valid          *bool   `json:"valid"`
-	After          int     `json:"after"` // the number of an order or a message
+	After          int     `json:"after"` // selects orders or messages with higher numbers
 }
 
 // filterOf parses a query like a filter in JSON. more lists the parameters of the query that are not conditions.
@@ -277,7 +277,7 @@ func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification
 	return n, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// notified calls change for an order, and sends the order's notification.
+// notified calls change for an order. For a notification, it sends the outbox, and returns the order's deliveries.
 func (e *epoch) notified(ctx context.Context, orderID string, change move) (orderAnswer, error) {
 	_, before := e.fake.DeliveriesAfter(math.MaxInt)
 	n, answer, err := e.moved(orderID, change)
@@ -292,8 +292,8 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	return answer, nil
 }
 
-// deliverAll sends these notifications of the outbox. When it returns, each notification is sent, by this call or by a
-// concurrent call, or waits in the outbox for a retry. before is the number of deliveries before the notifications.
+// deliverAll sends the outbox. If there are receivers, it waits at most 15 seconds until each notification of list is
+// sent, by this or a concurrent call, or waits for a retry. before is the number of deliveries before list.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	_, messages = e.deliver(ctx)
 	if to, _ := e.settings(); to.none() {

@@ -19,8 +19,8 @@ var files embed.FS // an embedded file needs a package variable
 
 const maxForm = 64 << 10
 
-// pagesHandler serves the testers' page below /ui/ and the payment page below /pay/. Their forms POST and redirect.
-// They need no script.
+// pagesHandler serves the testers' page below /ui/ and the payment page below /pay/. The response to a valid form is a
+// redirect below /ui/, and the result below /pay/. The pages need no script.
 func (m *Mock) pagesHandler() http.Handler {
 	p := &pages{template: template.Must(template.ParseFS(files, "page.html"))}
 	mux := http.NewServeMux()

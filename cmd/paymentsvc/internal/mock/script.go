@@ -18,7 +18,7 @@ import (
 type scripted struct {
 	text    string
 	where   []condition
-	decline *string // the message of DECLINED
+	decline *string // the message of DECLINED, or nil
 	steps   []step
 }
 
@@ -26,7 +26,7 @@ type condition struct{ name, pattern string }
 
 type step struct {
 	status paymentsvc.StatusName
-	after  time.Duration
+	after  time.Duration // the wait after the previous step
 }
 
 // CheckScript returns an error for a text that is not a scripted outcome. The first text that matches an order
@@ -37,8 +37,8 @@ type step struct {
 //	project_id=7 user_data='two words': PENDING after 1s, FAILURE after 5s
 //
 // The conditions are user_data, amount, kind, type and project_id. An order must meet all conditions of a text.
-// Patterns have the syntax of [path.Match]. A status without "after" follows immediately. An "after" counts from the
-// previous status. DECLINED rejects the start. An error contains the number of the text and the column.
+// Patterns have the syntax of [path.Match]. An amount 13.13 also matches 13.130. A status without "after" has no wait.
+// "after" counts from the previous status. DECLINED rejects the start. Errors contain the text's number and the column.
 func CheckScript(texts []string) error {
 	_, err := parseScript(texts)
 	return err
@@ -230,7 +230,7 @@ func (s scripted) fits(o paymentsvctest.Order) bool {
 	return true
 }
 
-// scriptOf returns the scripted outcome of an order.
+// scriptOf returns the first scripted outcome that fits an order, and reports whether it exists.
 func (e *epoch) scriptOf(o paymentsvctest.Order) (scripted, bool) {
 	_, script := e.settings()
 	i := slices.IndexFunc(script, func(s scripted) bool { return s.fits(o) })
@@ -279,7 +279,7 @@ type receiver struct {
 }
 
 // CheckReceivers returns an error for an invalid receiver of a project or an event. The first text that matches a
-// notification applies. If no text matches, Options.Notify applies. [CheckScript] documents the conditions:
+// notification applies. If no text matches, Options.Notify applies. The syntax is that of [CheckScript]:
 //
 //	project_id=3003: http://127.0.0.1:9000/other
 //	project_id=3003 event=refund.*: http://127.0.0.1:9000/refunds

@@ -106,8 +106,8 @@ func patchSettings(c *call, in settingsIn) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. An omitted setting has the value of the main session. If the name is omitted, the
-// mock server chooses a name.
+// sessionIn is a new session. An omitted setting or empty text has the main session's value, but an empty Notify stays
+// empty. With Notify, omitted Receivers are an empty list. If Name is empty, the mock server chooses a name.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`
@@ -119,7 +119,7 @@ type sessionIn struct {
 	Script    []string    `json:"script"`
 }
 
-// maxProjects limits the projects of a session, because the memory grows with the square of their number.
+// maxProjects limits the projects in a POST /sessions, because the memory grows with the square of their number.
 const maxProjects = 100
 
 type projectIn struct {

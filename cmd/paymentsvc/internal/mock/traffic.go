@@ -175,7 +175,7 @@ func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	return &verdict{Valid: true}, false
 }
 
-// post sends a body unchanged. Without a header it signs the body.
+// post sends a body unchanged. Without a header it signs the body. project 0 is the first project.
 func (e *epoch) post(
 	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
 ) delivery {

@@ -239,7 +239,7 @@ func (rs receivers) shown() (list []string) {
 	return list
 }
 
-// orderOf returns the order of a message, by its order_id or its user_data.
+// orderOf returns the order with the order_id of a message, or the newest order with the user_data of the message.
 func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
@@ -289,7 +289,7 @@ func asQuery(query url.Values) string {
 
 // note is the message about the last action.
 type note struct {
-	Section string // the place of the message, unless Order is set
+	Section string // the place of the message, unless the page shows the row of Order
 	Order   int    // the number of the order with the message in its row, or 0
 	Text    string
 	Bad     bool

@@ -99,7 +99,7 @@ func (j *journal) pause(cost time.Duration) time.Duration {
 	return j.nextCheck.Sub(now)
 }
 
-// idle waits until no message is in flight.
+// idle waits until no message is in flight or the journal is closed. It returns an error if ctx ends first.
 func (j *journal) idle(ctx context.Context) error {
 	const long = 24 * time.Hour
 	if !j.waitFor(ctx, long, &filter{}, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
