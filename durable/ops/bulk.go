@@ -83,7 +83,7 @@ type bulkView struct {
 	Sum    string
 	Seen   string        // the hash of a selection
 	Rows   []durable.Row // the first maxListed rows, by line
-	Listed bool          // false for more than maxSorted rows
+	Listed bool          // whether Rows is set; false if the action has more than maxSorted rows
 	Bad    string
 }
 

@@ -22,7 +22,7 @@ type choice struct {
 	Kind    durable.DecisionKind
 	Title   string // the operator's finding
 	Effect  string
-	OrderID string // "required", "optional" or ""
+	OrderID string // whether the form has an order_id: "required", "optional" or "" for no
 	Sure    string // the statement that the operator must confirm, or ""
 	Button  string
 	Risky   bool

@@ -80,8 +80,8 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 // fileView is a file of payouts with the numbers of its payouts.
 type fileView struct {
 	durable.Batch
-	// Newest reports whether only the newest payouts are counted, because the file may have more payouts. Review and Held
-	// are then 1 if at least one payout of the file needs review or is held.
+	// Newest reports whether only the newest payouts are counted, because the file may have more payouts. Review is then 1
+	// if any payout of the file needs review, and Held is 1 if any is held. Otherwise they are 0.
 	Newest                      bool
 	Total, Called, Review, Held int64
 }
@@ -97,7 +97,8 @@ func (v fileView) Lines() int64 {
 // minCounted is the minimum limit of the counted payouts of a file.
 const minCounted = 100
 
-// filesView returns the newest files. It counts about maxCounted payouts, so that a page does not wait for large files.
+// filesView returns the newest files, up to maxFiles. It counts about maxCounted payouts, so that a page does not wait
+// for large files.
 func (p *page) filesView(ctx context.Context, maxFiles, maxCounted int) (list []fileView, err error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil {

@@ -46,8 +46,8 @@ type table struct {
 
 // frame is the common part of all pages.
 type frame struct {
-	Title, Who string
-	At         string // the current entry of the navigation
+	Title, Who string // Who is the operator, or ""
+	At         string // the current entry of the navigation, or ""
 	Status     *durable.Status
 }
 
@@ -172,7 +172,8 @@ func luhn(card []int) bool {
 	return sum%10 == 0
 }
 
-// escaped escapes each invisible character, because such a character could change the look of the page.
+// escaped escapes each invisible character except a line end and a no-break space, because such a character could
+// change the look of the page.
 func escaped(text string) string {
 	var b strings.Builder
 	for text != "" {

@@ -28,7 +28,7 @@ func (p *page) collect(ctx context.Context, f durable.Filter, n int) (rows []dur
 	return rows, false, nil
 }
 
-// filterOf returns the filter in a request.
+// filterOf returns the filter in a request. It ignores an invalid age.
 func filterOf(r *http.Request) durable.Filter {
 	minAge, err := time.ParseDuration(r.FormValue("age"))
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *page) fileName(ctx context.Context, id string) (string, error) {
 	return "", nil
 }
 
-// find shows the rows with a user_data, an order_id or a reference.
+// find shows the rows with a user_data, an order_id or a reference. It redirects to the page of a single row.
 func (p *page) find(w http.ResponseWriter, r *http.Request) error {
 	v := struct {
 		frame

@@ -137,7 +137,7 @@ func (s *Scheduler[Job, Done]) ReleaseUnresolved(ctx context.Context) error {
 	return s.c.Ledger.Release(ctx, tokens)
 }
 
-// releaseClaims releases the claims of token, whose commit is unknown, and then frees their slots.
+// releaseClaims releases the claims of token, whose commit is unknown, or gives up. It then frees their slots.
 func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 	s.retry(s.c.Log, func() error { return s.c.Ledger.Release(context.Background(), []string{token}) })
 	s.mu.Lock()
@@ -147,7 +147,7 @@ func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 }
 
 const (
-	// maxRetryTime limits the retries of a record or release. Without a record, the row becomes unknown after its lease.
+	// maxRetryTime limits the retries of a record or release. After it, the row becomes unknown at the end of its lease.
 	maxRetryTime = 10 * time.Minute
 	// maxRetryTimeAtStop replaces maxRetryTime after the end of Run's context.
 	maxRetryTimeAtStop = 10 * time.Second
@@ -155,7 +155,8 @@ const (
 	maxRetryWait = 5 * time.Second
 )
 
-// retry calls f until it succeeds, or for maxRetryTime. At most MaxRecords functions run at once.
+// retry calls f until it succeeds, or gives up after maxRetryTime or maxRetryTimeAtStop. At most MaxRecords run at
+// once.
 func (s *Scheduler[Job, Done]) retry(log *slog.Logger, f func() error) {
 	begun := time.Now()
 	for n := 0; ; n++ {
