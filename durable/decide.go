@@ -22,8 +22,7 @@ const (
 	DecidePaid DecisionKind = "paid"
 	// DecideUnpaid makes the row failed, because the service has not paid it and never will.
 	DecideUnpaid DecisionKind = "unpaid"
-	// DecideFound makes the row pending, because the service has it under Decision.OrderID. It then ends as any pending
-	// row.
+	// DecideFound makes the row pending, because the service has it under Decision.OrderID. See [StatePending].
 	DecideFound DecisionKind = "found"
 	// DecideResend sends a payout again, with the same user_data, because the service does not have it. An unknown payout
 	// must wait for Config.Grace after its last call, because a late request may still arrive.

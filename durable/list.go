@@ -262,7 +262,7 @@ func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error)
 }
 
 // Unmatched returns the last 50 final notifications without a row, 5 minutes to 30 days after their arrival, the newest
-// first. Another program made the orders, or a restore lost the rows. Each process's [Store.Sweep] logs it once.
+// first. Another program made the orders, or a restore lost the rows. [Store.Sweep] logs each once per Store.
 func (s *Store) Unmatched(ctx context.Context) ([]Notice, error) {
 	notices, err := s.ledger.Unmatched(ctx, lastNotices)
 	return publicNotices(notices), err

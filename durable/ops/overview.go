@@ -97,8 +97,7 @@ func (v fileView) Lines() int64 {
 // minCounted is the minimum limit of the counted payouts of a file.
 const minCounted = 100
 
-// filesView returns the newest files, up to maxFiles. It counts about maxCounted payouts, so that a page does not wait
-// for large files.
+// filesView returns up to maxFiles newest files. It counts about maxCounted payouts, so that a page loads quickly.
 func (p *page) filesView(ctx context.Context, maxFiles, maxCounted int) (list []fileView, err error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil {

@@ -172,8 +172,7 @@ func luhn(card []int) bool {
 	return sum%10 == 0
 }
 
-// escaped escapes each invisible character except a line end and a no-break space, because such a character could
-// change the look of the page.
+// escaped escapes invisible characters that could change the look of a page, but not line ends and no-break spaces.
 func escaped(text string) string {
 	var b strings.Builder
 	for text != "" {

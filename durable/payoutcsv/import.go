@@ -44,7 +44,7 @@ type ImportConfig struct {
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
 	// Wake, if set, is called in each transaction with new payouts, after they are stored. riverqueue's Queue.Wake wakes
-	// River's workers there. Store.Run needs no Wake. Its error has the effect of an error of the database, see Wait.
+	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction as an error of DB does.
 	Wake func(ctx context.Context, tx *sql.Tx) error
 	// Wait is the maximum time for retries of a transaction after a temporary error of the database, such as a restart. 0
 	// means one minute, and a negative value disables retries.
@@ -180,8 +180,7 @@ func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) erro
 	return i.retry(ctx, func() error { return i.try(ctx, do) })
 }
 
-// retry repeats do for up to i.Wait, because the database may be restarting. It does not repeat do after an ErrInvalid,
-// an ErrChanged or a permanent error.
+// retry repeats do for up to i.Wait, until it succeeds or its error is ErrInvalid, ErrChanged or permanent.
 func (i *importer) retry(ctx context.Context, do func() error) error {
 	wait := cmp.Or(i.Wait, defaultWait)
 	begun := time.Now()

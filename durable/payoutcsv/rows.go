@@ -233,8 +233,7 @@ func (r *reader) check(line int64, record []string) Row {
 
 const exponent = "a number with an exponent, as spreadsheets shorten long numbers"
 
-// amount reads an amount, and returns the reason for a rejection, or "". A rejected amount is unset if it has an
-// exponent or cannot be read.
+// amount reads an amount, and returns the reason for a rejection, or "". A rejected amount may be unset.
 func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 	example := "10.50"
 	if r.DecimalComma {

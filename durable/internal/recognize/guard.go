@@ -320,8 +320,7 @@ func (g *Guard) highest() int64 {
 	return g.saved
 }
 
-// findFile sets the default witness of a SQLite database on disk if none is set, and warns if other users can read the
-// database.
+// findFile sets the default of Witness for a SQLite database on disk, and warns if other users can read the file.
 func (g *Guard) findFile(ctx context.Context) error {
 	var path string
 	err := g.DB.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)

@@ -159,8 +159,8 @@ func (s *Scheduler[Job, Done]) maxRows(n int) int {
 	return n
 }
 
-// maxPayments returns the maximum number of payments in n rows: half of n, rounded up and down in turn, or 0 if no
-// payment is due. s.mu is held.
+// maxPayments limits the payments in n rows: half of n, rounded up and down in turn, or 0 without due payments. s.mu is
+// held.
 func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 	if !s.worker.observation.paymentsDue {
 		return 0
@@ -178,8 +178,7 @@ func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 // minRefill is the shortest wait for claims allowed by PerSecond, so that a high rate does not make small rounds.
 const minRefill = 50 * time.Millisecond
 
-// refill adds the claims that PerSecond allows since the last refill. If it allows no claim of a worker yet, refill
-// sets a timer that starts a round. s.mu is held.
+// refill adds the claims that PerSecond allows by now. If a worker must wait, a timer starts a round. s.mu is held.
 func (s *Scheduler[Job, Done]) refill() {
 	rate := s.c.PerSecond
 	if rate <= 0 {

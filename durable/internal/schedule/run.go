@@ -31,8 +31,7 @@ type observation struct {
 	position    Position
 }
 
-// Run claims due rows until the end of ctx, and then returns nil after each outcome is recorded or given up. It returns
-// ErrBusy during RunBatch or another Run, and after Run.
+// Run claims due rows until the end of ctx. It returns nil after each outcome is recorded or given up, or else ErrBusy.
 func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	w := &worker{ctx: ctx, left: math.MaxInt, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {

@@ -3,7 +3,7 @@
 // A call occupies a slot from its claim to the commit of its completion. A claim with an unknown commit keeps its slot.
 // A round is one commit of the [Ledger] with completions and new claims. Completions and free slots wait for the round
 // in flight and form the next round, so a busy database gets larger rounds. Completions of short calls also wait for
-// each other, at most for the duration of a round. A call begins only after the commit of its claim.
+// each other, at most for the average duration of a round. A call begins only after the commit of its claim.
 package schedule
 
 import (
@@ -155,8 +155,7 @@ const (
 	maxRetryWait = 5 * time.Second
 )
 
-// retry calls f until it succeeds, or gives up after maxRetryTime or maxRetryTimeAtStop. At most MaxRecords run at
-// once.
+// retry calls f until it succeeds, or for maxRetryTime or maxRetryTimeAtStop. At most MaxRecords functions run at once.
 func (s *Scheduler[Job, Done]) retry(log *slog.Logger, f func() error) {
 	begun := time.Now()
 	for n := 0; ; n++ {
