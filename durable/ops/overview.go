@@ -83,7 +83,7 @@ type fileView struct {
 	// Newest reports whether only the newest payouts are counted, because the file may have more payouts. Review is then 1
 	// if any payout of the file needs review, and Held is 1 if any is held. Otherwise they are 0.
 	Newest                      bool
-	Total, Called, Review, Held int64
+	Total, Called, Review, Held int64 // Called is Total without the created and the starting payouts
 }
 
 // Lines returns the approximate number of lines of the file, or 0 if ExpectedRows is 0.

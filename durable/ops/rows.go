@@ -73,8 +73,8 @@ type rowsView struct {
 	Filter  durable.Filter
 	Fields  url.Values // of the filter
 	File    string     // the name of the filter's file, or ""
-	Note    string
-	ByLine  bool // whether the rows are sorted by line
+	Note    string     // the effect of the action before this page, or ""
+	ByLine  bool       // whether the rows are sorted by line
 	Rows    []durable.Row
 	States  []durable.State
 	Ages    []time.Duration // the choices of a minimum age

@@ -37,7 +37,7 @@ type ControlStatus struct {
 	Until                                int64 // end of a timed pause, or 0
 	PausedAt                             int64 // beginning of a pause until Resume, or 0
 	Reason, By, HoldReason, HoldBy, Code string
-	Generation, Run, Starting, Now       int64
+	Generation, Run, Starting, Now       int64 // Run is the number of rejections with Code, Starting the number of claims
 }
 
 // Status returns the control row and the number of claims.
