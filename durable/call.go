@@ -83,7 +83,7 @@ type effect int
 const (
 	noEffect         effect = iota
 	responded               // a timed pause may end
-	noResponse              // breakerThreshold such calls in a row begin a timed pause
+	noResponse              // breakerThreshold such calls in a row, or one probe, begin a timed pause
 	pauseForTime            // begins a timed pause
 	pauseUntilResume        // begins a pause until Resume
 )

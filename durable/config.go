@@ -94,8 +94,8 @@ type Config struct {
 	Poll time.Duration
 
 	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates, by the process that
-	// makes the change. See [Event]. If a process without OnChange makes the change, no process calls OnChange for it. So
-	// set OnChange in all processes with this database, including the operators' page.
+	// makes the change, but not for a new row, a claim or a hold. See [Event]. If that process has no OnChange, no process
+	// calls it. So set OnChange in all processes with this database, including the operators' page.
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
 	// ChangeStates are the new states for which OnChange is called. The default is succeeded, failed and rejected. With
 	// StatePending, durable records each outcome separately and therefore slower.
@@ -109,7 +109,8 @@ type Config struct {
 	// synchronous standby, because another standby may lack the commit of a claim. Open then also rejects
 	// synchronous_commit local. By default a failover holds payouts, see [Store.HoldPayouts].
 	HoldOnlyOnRestore bool
-	// AllowUnsafeDatabase makes Open accept an unsafe database. It is for tests on throw-away databases.
+	// AllowUnsafeDatabase makes Open accept unsafe settings, but not an unsafe pooler, or another Project or dialect. It
+	// is for tests on throw-away databases.
 	AllowUnsafeDatabase bool
 }
 
@@ -122,14 +123,14 @@ type Hooks struct {
 	// and Change receive it. end is called once, after the outcome is recorded or its first record has failed. err is nil
 	// after a success, and its text contains no part of a request or response.
 	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
-	// Call is called after each call of the service.
+	// Call is called after each call of the service for a row.
 	Call func(ctx context.Context, c Call)
-	// Change is called after the commit of a new state. After a crash it is not repeated.
+	// Change is called after the commit of a changed state, except for a claim or a hold. A crash may prevent the call.
 	Change func(ctx context.Context, kind Kind, from, to State)
 	// Round is called after each round trip that records outcomes and claims rows.
 	Round func(ctx context.Context, r Round)
-	// Pause is called after this process has paused all claims or held payouts, with the reason and the end of a timed
-	// pause. Log the reason, but do not make it a label of a metric, because it contains the service's error code.
+	// Pause is called after this process has automatically paused claims or held payouts, with the reason and the end of a
+	// timed pause. Log the reason, but do not use it as a metric's label, because it contains the service's error code.
 	Pause func(ctx context.Context, reason string)
 	// Step is called between two steps that a crash may separate. It is for tests that kill the process.
 	Step func(step Step)
@@ -140,7 +141,7 @@ type Call struct {
 	// Endpoint is init_payment, init_payout, status_payment or status_payout.
 	Endpoint string
 	Duration time.Duration
-	// Outcome is the outcome of a call with an Err.
+	// Outcome is the outcome of a call with an Err, or the zero value.
 	Outcome paymentsvc.Outcome
 	// Err is the error, or nil for a success. Its text contains no part of a request or response.
 	Err error

@@ -157,7 +157,7 @@ func (s *Store) Release(ctx context.Context, by string, generation int64, f Filt
 // releaseRows is the number of payouts per transaction of Release, because the time of a transaction is limited.
 const releaseRows = 5000
 
-// reportPause logs a pause or hold of this process and calls Hooks.Pause.
+// reportPause logs an automatic pause or hold by this process and calls Hooks.Pause.
 func (s *Store) reportPause(ctx context.Context, text, reason string) {
 	s.c.Log.WarnContext(ctx, text, "reason", reason)
 	if s.c.Hooks.Pause != nil {

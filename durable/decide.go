@@ -22,12 +22,12 @@ const (
 	DecidePaid DecisionKind = "paid"
 	// DecideUnpaid makes the row failed, because the service has not paid it and never will.
 	DecideUnpaid DecisionKind = "unpaid"
-	// DecideFound makes the row pending, because the service has it under Decision.OrderID. A notification then ends it.
+	// DecideFound makes the row pending, because the service has it under Decision.OrderID. See [StatePending].
 	DecideFound DecisionKind = "found"
 	// DecideResend sends a payout again, with the same user_data, because the service does not have it. An unknown payout
 	// must wait for Config.Grace after its last call, because a late request may still arrive.
 	DecideResend DecisionKind = "again"
-	// DecidePoll polls the service now.
+	// DecidePoll makes a poll of the service due. The next [Store.Sweep] polls.
 	DecidePoll DecisionKind = "ask"
 	// DecideAcknowledge clears Row.ReviewReason and keeps the state. An overdue row needs another review after
 	// Config.PendingReview.
@@ -50,7 +50,7 @@ type Decision struct {
 	At           time.Time
 }
 
-// Allowed reports whether the decision fits the row.
+// Allowed reports whether the decision fits the row. [Store.Decide] may still reject it, for example during Grace.
 func (k DecisionKind) Allowed(r Row) bool {
 	settled := r.State == StatePending || r.State.Final()
 	review := r.ReviewReason != ""
@@ -165,8 +165,8 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 }
 
 // DecideMany applies d to the rows selected by f, with one transaction per row, and returns their number and the sum of
-// their amounts. It skips rows with an unfit state and rows that another process changes. With preview, it only counts
-// the rows. d.OrderID must not be set.
+// their amounts. It skips rows that d does not fit and rows changed by another process. With preview, it only counts
+// the rows that [DecisionKind.Allowed] accepts. d.OrderID must not be set.
 func (s *Store) DecideMany(
 	ctx context.Context, f Filter, d Decision, preview bool,
 ) (n int, sum paymentsvc.Amount, err error) {

@@ -11,9 +11,9 @@ import (
 var (
 	// ErrInvalid reports an invalid configuration, payment, payout or decision. The text names the field.
 	ErrInvalid = errors.New("durable: invalid")
-	// ErrConflict reports a reference or key of an existing payout or payment with another amount or destination.
+	// ErrConflict reports a reference or key of an existing or pruned row with another type, amount or destination.
 	ErrConflict = errors.New("durable: reference in use with other values")
-	// ErrNotFound reports a missing row or batch.
+	// ErrNotFound reports a missing row, or an unreadable notification that is missing or reviewed.
 	ErrNotFound = ledger.ErrNotFound
 	// ErrPruned reports a payment or payout that [Store.Prune] has deleted. It was in a final state.
 	ErrPruned = errors.New("durable: pruned")
@@ -27,7 +27,7 @@ var (
 	ErrPaused = errors.New("durable: paused")
 	// ErrHeld is returned by [Store.RunBatch] if only held payouts remain, see [Store.HoldPayouts].
 	ErrHeld = errors.New("durable: payouts are held")
-	// ErrBusy is returned by [Store.RunBatch] and [Store.Run] during another call of either.
+	// ErrBusy is returned by [Store.RunBatch] and [Store.Run] during another call of either, and after Run.
 	ErrBusy = errors.New("durable: another Run or RunBatch is active, or Run has returned")
 	// ErrDrain is returned by [Store.Run] if calls or records were in progress at the end of [Config].Drain. Run has
 	// canceled the calls, so the SDK's transport has reset their connections. Run has then waited one more second for
@@ -36,7 +36,7 @@ var (
 	ErrDrain = errors.New("durable: calls in flight at the end of Config.Drain")
 	// ErrSchema reports a database without tables, or with tables of another version. [Migrate] creates the tables.
 	ErrSchema = errors.New("durable: schema version")
-	// ErrUnsafeDatabase reports a database, pooler or setting that could lose a committed claim.
+	// ErrUnsafeDatabase reports an unsafe pooler or setting, or a database of another Config.Project or dialect.
 	ErrUnsafeDatabase = errors.New("durable: unsafe database")
 	// ErrClosed is returned by [Store.Pay] after the end of the context of [Store.Run].
 	ErrClosed = errors.New("durable: closed")

@@ -223,7 +223,7 @@ func publicCounts(counted ledger.Counts) Counts {
 type Compared struct {
 	Row Row
 	// Err is ErrNotFound if no payout has the reference, ErrConflict if the payout with the reference has another amount
-	// or destination, also after [Store.Prune], and ErrPruned if Prune has deleted an equal payout.
+	// or destination, also after [Store.Prune], ErrPruned if Prune has deleted an equal payout, and otherwise nil.
 	Err error
 }
 
@@ -262,7 +262,7 @@ func (s *Store) Compare(ctx context.Context, p ...NewPayout) ([]Compared, error)
 }
 
 // Unmatched returns the last 50 final notifications without a row, 5 minutes to 30 days after their arrival, the newest
-// first. Another program made the orders, or a restore lost the rows. [Store.Sweep] logs each notification once.
+// first. Another program made the orders, or a restore lost the rows. [Store.Sweep] logs each once per Store.
 func (s *Store) Unmatched(ctx context.Context) ([]Notice, error) {
 	notices, err := s.ledger.Unmatched(ctx, lastNotices)
 	return publicNotices(notices), err

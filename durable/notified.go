@@ -21,8 +21,7 @@ import (
 // because the document does not specify whether the service repeats a notification (section 6).
 //
 // Notified does not change a final state. A contradiction, another amount or another order_id sets [Row].ReviewReason.
-// A notification with an unknown order_id waits for its row. Events that the interface document does not specify are
-// only stored.
+// A notification waits if no row has its user_data or order_id. Unspecified events are only stored.
 func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error {
 	notice := ledger.Notice{
 		Key: n.Key(), Event: paymentsvc.EventType(ledger.Storable(string(n.Event))), OrderID: ledger.Identifier(n.OrderID),

@@ -27,14 +27,14 @@ type Store struct {
 
 	leases  leaseTimer
 	pending pendingPolls
-	breaker atomic.Int64 // successive calls of payouts without a response
+	breaker atomic.Int64 // successive payouts not sent or with an unknown outcome
 	scans   noticeScans
 	warned  atomic.Pointer[ledger.Place] // the last notification that warnUnmatched has logged
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
-// are the database's. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and a
-// busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
+// are of the database or Witness. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and
+// a busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
 //
 // Open holds payouts, see [Store.HoldPayouts], if db is on another server than before, or is an older copy. The
 // [Witness] of the Config shows an older copy. Open returns an error if it cannot hold the payouts. It logs a warning

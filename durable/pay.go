@@ -11,9 +11,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Pay stores a payment and starts it. It returns after the outcome is recorded. At the end of ctx, Pay returns the row
-// in StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result of the payment
-// is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or are the
+// Pay stores a payment and starts it. It returns after the outcome is recorded. At the end of ctx, Pay returns the row,
+// usually in StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result is the
+// row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or are the
 // database's.
 //
 // A pause does not stop Pay, only the retries of payments. Pay uses no slot, so its caller must limit the number of

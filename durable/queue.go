@@ -131,7 +131,7 @@ type Batch struct {
 	// ID identifies the content, such as its SHA-256.
 	ID   string
 	Name string
-	// Line is the next line to read. Complete reports that the whole file was read.
+	// Line is the line of the last row read, or 0. Complete reports that the whole file was read.
 	Line     int64
 	Complete bool
 	// ExpectedRows and ExpectedTotal are the sender's numbers, or 0 and an unset amount.
@@ -157,8 +157,8 @@ func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error
 	return Batch(stored), nil
 }
 
-// AdvanceBatch moves a batch's Line in your transaction, together with the payouts before that line. The error wraps
-// [ErrChanged] if the batch is no longer at line from, because another process reads the same file.
+// AdvanceBatch moves a batch's Line in your transaction, together with the payouts up to that line. The error wraps
+// [ErrChanged] if the batch is complete or no longer at line from, because another process reads the same file.
 func (s *Store) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, to int64, complete bool) error {
 	advanced, err := s.ledger.AdvanceBatch(ctx, tx, id, from, to, complete)
 	if err != nil {

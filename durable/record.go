@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// breakerThreshold is the number of successive calls of payouts without a response, in this process, that begins a
-// pause. Without a pause, an unavailable service would make all rows unknown, and each row would need review.
+// breakerThreshold is the number of successive payouts not sent or with an unknown outcome, in this process, that
+// begins a pause. Without a pause, an unavailable service would make all rows unknown, and each would need review.
 const breakerThreshold = 3
 
 // Record records the result of a call in a separate transaction, with all consequences. It makes one attempt.

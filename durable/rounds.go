@@ -125,7 +125,7 @@ func (s *Store) checkFailover(ctx context.Context, status ledger.Status) error {
 	return nil
 }
 
-// Probe claims one row after a timed pause.
+// Probe claims one payout after a timed pause, if a payout is due.
 func (b rounder) Probe(ctx context.Context, token string) ([]job, error) {
 	begun, server := b.s.now(), b.s.guard.Server()
 	witnessed, err := b.s.guard.Mark(ctx)

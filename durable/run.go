@@ -11,7 +11,7 @@ import (
 
 // Run sends due rows and repeats [Store.Sweep], until the end of ctx. It then returns nil after the outcomes of all
 // calls are recorded, within Timeout and some seconds, or [ErrDrain] at the end of [Config].Drain. It waits while the
-// database is unavailable. It may be called once; the next call returns [ErrBusy].
+// database is unavailable. It returns [ErrBusy] during [Store.RunBatch] and on a second call.
 func (s *Store) Run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.run(ctx) }()

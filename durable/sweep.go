@@ -57,10 +57,10 @@ func (t *leaseTimer) forget(before time.Time) {
 }
 
 // Sweep does the work of Run beside the rounds, once. It ends leases, gives up old payments, polls the service for
-// unknown rows, with FinalState also for pending rows, applies unmatched notifications, and calls OnChange again after
-// a failure. A lease ends only after this Store has watched the claim for a whole lease. If the service does not have a
-// payment, the row changes only after this Store has watched its claim for Grace. So the same Store must sweep for that
-// long.
+// unknown rows, with FinalState also for pending rows, applies unmatched notifications (at intervals), and calls
+// OnChange again after a failure. A lease ends only after this Store has watched the claim for a whole lease. If the
+// service does not have a payment, the row changes only after this Store has watched its claim for Grace. So the same
+// Store must sweep for that long.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.leases.forget(s.now().Add(-2 * max(s.c.Lease, s.c.Grace, maxPollWait)))
 	err := errors.Join(s.scheduler.ReleaseUnresolved(ctx), s.endLeases(ctx), s.ledger.ResetImpossible(ctx, sweepRows))

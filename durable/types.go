@@ -195,7 +195,7 @@ type Notice struct {
 	StatusDescription      paymentsvc.StatusName
 	Status, StatusCode     int64
 	Amount                 paymentsvc.Amount
-	// Matched is false until the row of the notification is known.
+	// Matched is false until the row is found. It is always true for an event that the document does not specify.
 	Matched    bool
 	ReceivedAt time.Time
 }

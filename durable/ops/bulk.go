@@ -79,12 +79,12 @@ type bulkView struct {
 	Choice choice
 	Fields url.Values
 	Back   string
-	N      int
-	Sum    string
+	N      int           // the number of rows that the action changes
+	Sum    string        // the sum of their amounts
 	Seen   string        // the hash of a selection
 	Rows   []durable.Row // the first maxListed rows, by line
-	Listed bool          // false for more than maxSorted rows
-	Bad    string
+	Listed bool          // whether Rows is set; false if the action has more than maxSorted rows
+	Bad    string        // the reason why a confirmed action was not applied, or ""
 }
 
 // bulk shows a preview of an action, or applies a confirmed action if its rows have not changed since the preview.

@@ -21,11 +21,11 @@ const release durable.DecisionKind = "release"
 type choice struct {
 	Kind    durable.DecisionKind
 	Title   string // the operator's finding
-	Effect  string
-	OrderID string // "required", "optional" or ""
+	Effect  string // shown before and after the decision
+	OrderID string // whether the form has an order_id: "required", "optional" or "" for no
 	Sure    string // the statement that the operator must confirm, or ""
 	Button  string
-	Risky   bool
+	Risky   bool // whether the decision may pay twice
 }
 
 // choices are the decisions about a row.

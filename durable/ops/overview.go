@@ -80,10 +80,10 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 // fileView is a file of payouts with the numbers of its payouts.
 type fileView struct {
 	durable.Batch
-	// Newest reports whether only the newest payouts are counted, because the file may have more payouts. Review and Held
-	// are then 1 if at least one payout of the file needs review or is held.
+	// Newest reports whether only the newest payouts are counted, because the file may have more payouts. Review is then 1
+	// if any payout of the file needs review, and Held is 1 if any is held. Otherwise they are 0.
 	Newest                      bool
-	Total, Called, Review, Held int64
+	Total, Called, Review, Held int64 // Called is Total without the created and the starting payouts
 }
 
 // Lines returns the approximate number of lines of the file, or 0 if ExpectedRows is 0.
@@ -97,7 +97,7 @@ func (v fileView) Lines() int64 {
 // minCounted is the minimum limit of the counted payouts of a file.
 const minCounted = 100
 
-// filesView returns the newest files. It counts about maxCounted payouts, so that a page does not wait for large files.
+// filesView returns up to maxFiles newest files. It counts about maxCounted payouts, so that a page loads quickly.
 func (p *page) filesView(ctx context.Context, maxFiles, maxCounted int) (list []fileView, err error) {
 	for batch, err := range p.store.Batches(ctx) {
 		if err != nil {

@@ -46,8 +46,8 @@ type table struct {
 
 // frame is the common part of all pages.
 type frame struct {
-	Title, Who string
-	At         string // the current entry of the navigation
+	Title, Who string // Who is the operator, or ""
+	At         string // the current entry of the navigation, or ""
 	Status     *durable.Status
 }
 
@@ -172,7 +172,7 @@ func luhn(card []int) bool {
 	return sum%10 == 0
 }
 
-// escaped escapes each invisible character, because such a character could change the look of the page.
+// escaped escapes invisible characters that could change the look of a page, but not line ends and no-break spaces.
 func escaped(text string) string {
 	var b strings.Builder
 	for text != "" {

@@ -28,7 +28,7 @@ func (p *page) collect(ctx context.Context, f durable.Filter, n int) (rows []dur
 	return rows, false, nil
 }
 
-// filterOf returns the filter in a request.
+// filterOf returns the filter in a request. It ignores an invalid age.
 func filterOf(r *http.Request) durable.Filter {
 	minAge, err := time.ParseDuration(r.FormValue("age"))
 	if err != nil {
@@ -73,8 +73,8 @@ type rowsView struct {
 	Filter  durable.Filter
 	Fields  url.Values // of the filter
 	File    string     // the name of the filter's file, or ""
-	Note    string
-	ByLine  bool // whether the rows are sorted by line
+	Note    string     // the effect of the action before this page, or ""
+	ByLine  bool       // whether the rows are sorted by line
 	Rows    []durable.Row
 	States  []durable.State
 	Ages    []time.Duration // the choices of a minimum age
@@ -148,7 +148,7 @@ func (p *page) fileName(ctx context.Context, id string) (string, error) {
 	return "", nil
 }
 
-// find shows the rows with a user_data, an order_id or a reference.
+// find shows the rows with a user_data, an order_id or a reference. It redirects to the page of a single row.
 func (p *page) find(w http.ResponseWriter, r *http.Request) error {
 	v := struct {
 		frame

@@ -44,12 +44,12 @@ type ImportConfig struct {
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
 	// Wake, if set, is called in each transaction with new payouts, after they are stored. riverqueue's Queue.Wake wakes
-	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction, and Import retries it.
+	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction as an error of DB does.
 	Wake func(ctx context.Context, tx *sql.Tx) error
-	// Wait is the maximum time for retries of a transaction after an error of the database, such as a restart. 0 means
-	// one minute, and a negative value disables retries.
+	// Wait is the maximum time for retries of a transaction after a temporary error of the database, such as a restart. 0
+	// means one minute, and a negative value disables retries.
 	Wait time.Duration
-	// Progress, if set, is called after each transaction.
+	// Progress, if set, is called after each commit of a thousand payouts, and at the end of the file.
 	Progress func(Result)
 	Options
 }
@@ -81,8 +81,8 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 
 // Import checks a file and stores its payouts, a thousand per transaction, for a [durable.Store] to send. It first
 // reads the whole file, and stores payouts only if [Check] would accept the file with c.Options. Rejected rows do not
-// prevent the import of the other rows. Import then reads the file again to store it. It compares each thousand payouts
-// with the first reading before it stores them.
+// prevent the import of the other rows. Import then reads the file again to store it. Before it stores a thousand
+// payouts, or the last payouts, it compares the second reading with the first.
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts. With another column of references, the same file would be
@@ -139,7 +139,7 @@ type importer struct {
 	result  Result
 }
 
-// open stores the batch, or loads the progress of an earlier Import.
+// open stores a new batch, or loads the progress and the references of an earlier Import.
 func (i *importer) open(ctx context.Context) error {
 	err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
 		i.batch, err = i.Store.AddBatch(ctx, tx, durable.Batch{
@@ -175,13 +175,12 @@ func (i *importer) compareEarlier() error {
 	return nil
 }
 
-// transaction calls do in a transaction, and commits it. It repeats both after an error of the database, so do must be
-// idempotent.
+// transaction calls do in a transaction, and commits it. It repeats both, see retry, so do must be idempotent.
 func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	return i.retry(ctx, func() error { return i.try(ctx, do) })
 }
 
-// retry repeats do after an error of the database, because the database may be restarting.
+// retry repeats do for up to i.Wait, until it succeeds or its error is ErrInvalid, ErrChanged or permanent.
 func (i *importer) retry(ctx context.Context, do func() error) error {
 	wait := cmp.Or(i.Wait, defaultWait)
 	begun := time.Now()
@@ -283,7 +282,7 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 	return nil
 }
 
-// store stores the payouts read since the last call.
+// store stores the payouts read since the last call. complete reports that the whole file was read.
 func (i *importer) store(ctx context.Context, complete bool) error {
 	if err := i.compareEarlier(); err != nil {
 		return err

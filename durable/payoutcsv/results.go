@@ -14,10 +14,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// WriteResults writes the results of the payouts selected by f as CSV, with one row per payout and the newest payout
-// first. The columns are reference, line, amount, state, order_id, error_code (from the service), review (the reason
-// for a review), user_data and held. Match the rows by reference. Destinations are not written. [WriteFileResults]
-// writes the results of a file.
+// WriteResults writes the results of the payouts selected by f as CSV, with one row per payout, in the order of f. It
+// ignores f.Kind. The columns are reference, line, amount, state, order_id, error_code (from the service), review (the
+// reason for a review), user_data and held. Match the rows by reference. Destinations are not written.
+// [WriteFileResults] writes the results of a file.
 //
 // If [durable.Store.Prune] has deleted payouts of f.Batch, the last line has the state "pruned", and the number of
 // deleted payouts in the review column.

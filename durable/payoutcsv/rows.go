@@ -73,10 +73,10 @@ type Row struct {
 	// Duplicate reports whether the row is rejected because it repeats the reference of an earlier row, or has the
 	// reference in another case and the same amount and destination.
 	Duplicate bool
-	// Contradicts reports whether the earlier row has another amount or destination, see [ErrContradiction].
+	// Contradicts reports whether a valid earlier row has the reference and other values, see [ErrContradiction].
 	Contradicts bool
 
-	value *big.Rat // the value of the amount, even in a rejected row; nil if the amount is not a number
+	value *big.Rat // the value of the amount, even in a rejected row; nil if the amount cannot be read
 }
 
 // Format writes the result of [Row.String] for every verb.
@@ -99,8 +99,8 @@ func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive
 // Rows reads a file row by row, and skips empty rows. To find duplicates it keeps about 50 bytes per reference, with
 // hashes and a line number.
 //
-// Rows stops after an error. The error reports a failure of the reader, an invalid header, or a row without an end. Of
-// the file's content, the error contains only column names.
+// Rows stops after an error. The error reports a failure of the reader, an invalid header, a row without an end, or a
+// value in a column without a name. Of the file's content, the error contains only column names.
 func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r, err := newReader(file, o)
@@ -233,7 +233,7 @@ func (r *reader) check(line int64, record []string) Row {
 
 const exponent = "a number with an exponent, as spreadsheets shorten long numbers"
 
-// amount reads an amount, and returns the reason for a rejection. A rejected amount is set if it is a number.
+// amount reads an amount, and returns the reason for a rejection, or "". A rejected amount may be unset.
 func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 	example := "10.50"
 	if r.DecimalComma {
@@ -298,8 +298,8 @@ func checkText(text string) string {
 	return ""
 }
 
-// spreadsheetValues are the values that spreadsheets and programs write in place of a missing value, in lower case and
-// without white space and the marks ¡ and ¿ of Spanish.
+// spreadsheetValues are the texts that spreadsheets and programs write for an error or a missing value, in lower case
+// and without white space and the marks ¡ and ¿ of Spanish.
 var spreadsheetValues = []string{
 	"#n/a", "#ref!", "#value!", "#name?", "#div/0!", "#num!", "#null!", // English
 	"#spill!", "#calc!", "#field!", "#getting_data", "#error!",

@@ -21,8 +21,8 @@ var errOrderTaken = errors.New("durable: another row got the order_id")
 type Tx struct {
 	*sql.Tx
 	l      *Ledger
-	strict bool // an error of OnChange rolls back; otherwise OnChange is called again later
-	failed error
+	strict bool  // an error of OnChange rolls back; otherwise OnChange is called again later
+	failed error // the error of OnChange if strict is set
 	moves  []move
 }
 
@@ -33,8 +33,8 @@ type move struct {
 }
 
 // Change loads the row userData, lets f change it, and saves it with all consequences. orderID is the order_id that f
-// may store in the row. Change waits for other transactions that change the row. Errors wrap ErrNotFound or
-// row.ErrChanged, or come from f or the database.
+// may store in the row, or "". Change waits for other transactions that change the row. Errors wrap ErrNotFound,
+// row.ErrChanged or errOrderTaken, or come from f or the database.
 func (l *Ledger) Change(
 	ctx context.Context, userData, orderID string, f func(context.Context, *Tx, *row.Row) error,
 ) error {
@@ -105,9 +105,9 @@ func (tx *Tx) Taken(ctx context.Context, r *row.Row, orderID string) (bool, erro
 	return n > 0, err
 }
 
-// save writes a loaded row, and calls OnChange for a new state. A claim locks the queue entry and not the row, so
-// another process may have changed the state. Each statement therefore compares the state again, and save returns
-// row.ErrChanged after a change.
+// save writes a loaded row, and calls OnChange for a new state in ChangeStates. A claim locks the queue entry and not
+// the row, so another process may have changed the state. Each statement therefore compares the state again, and save
+// returns row.ErrChanged after a change.
 func (tx *Tx) save(ctx context.Context, r *row.Row) error {
 	from := r.Loaded
 	moved := from != r.State
@@ -193,7 +193,7 @@ func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) 
 	return yes, err
 }
 
-// ClaimedBefore reports whether r's last claim is older than age, in milliseconds.
+// ClaimedBefore reports whether r's last claim is older than age in milliseconds, or from the future.
 func (tx *Tx) ClaimedBefore(ctx context.Context, r *row.Row, age int64) (bool, error) {
 	p := Poll{Row: r}
 	err := tx.l.one(ctx, tx, []any{&p.Now}, `SELECT {now}`)

@@ -163,8 +163,8 @@ type Lease struct {
 	Ended bool // by the database's clock
 }
 
-// Leases returns the claims of all processes. A claim from the future counts as ended, because the database's clock was
-// wrong. Then only the caller's monotonic clock decides about it.
+// Leases returns up to 10,000 claims of all processes. A claim from the future counts as ended, because the database's
+// clock was wrong. Then only the caller's monotonic clock decides about it.
 func (l *Ledger) Leases(ctx context.Context) ([]Lease, error) {
 	return collect(ctx, l, l.DB, func(one *Lease) []any {
 		return []any{&one.UserData, &one.Token, &one.Claims, &one.ClaimedAt, &one.Ended}

@@ -37,7 +37,7 @@ type ControlStatus struct {
 	Until                                int64 // end of a timed pause, or 0
 	PausedAt                             int64 // beginning of a pause until Resume, or 0
 	Reason, By, HoldReason, HoldBy, Code string
-	Generation, Run, Starting, Now       int64
+	Generation, Run, Starting, Now       int64 // Run is the number of rejections with Code, Starting the number of claims
 }
 
 // Status returns the control row and the number of claims.
@@ -217,8 +217,8 @@ func (tx *Tx) PauseUntilResume(ctx context.Context, reason string) (bool, error)
 }
 
 // PauseTimed begins a pause twice as long as the last timed pause, from 1 to 60 seconds, and at least atLeast
-// milliseconds. It returns the end of the pause. During a pause, except for the probe of that pause, it returns 0
-// without a change, because the call may have begun before the pause.
+// milliseconds. It returns the end of the pause. An earlier pause lasts until Resume or until the result of its probe.
+// Until then PauseTimed returns 0 without a change, except for that probe, because the call may be older.
 func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, probe string) (until int64, err error) {
 	err = tx.l.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
 		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,
@@ -228,7 +228,7 @@ func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, prob
 }
 
 // CountRejection counts successive rejections of payouts with the same code. At limit rejections it flags the rejected
-// rows for review, begins a pause until Resume, and returns the reason of the pause.
+// rows for review, begins a pause until Resume, and returns the reason. It returns "" if it has not begun a pause.
 func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit int) (string, error) {
 	var run, users string
 	var length int

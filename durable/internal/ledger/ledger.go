@@ -106,11 +106,11 @@ const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
 	LIMIT 1 OFFSET 0)`
 
-// impossible is 20 minutes in milliseconds, a wait longer than any back-off. A due time further ahead was set while the
-// clock was wrong, so it counts as due.
+// impossible is 20 minutes in milliseconds, longer than any wait of a created or unknown row. A due time further ahead
+// was set while the clock was wrong, so it counts as due. For pending rows see maxPendingWait.
 const impossible = 1_200_000
 
-// Patience limits a statement or transaction on PostgreSQL, and the wait for SQLite's connection.
+// Patience limits a writing statement or a transaction on PostgreSQL, and the wait for SQLite's connection.
 const Patience = 10 * time.Second
 
 // writing returns the context of a write. The end of ctx does not cancel it, because SQLite rolls back an interrupted
@@ -185,9 +185,9 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 // ErrOlder reports a database with a lower mark than its witness.
 var ErrOlder = errors.New("durable: the database is an older copy than before")
 
-// raiseMark raises the mark of SQLite to the time in microseconds, and returns it. The error is ErrOlder if the mark
-// was below witnessed, the mark of the witness. Tx raises the mark only by one, so after a restore the mark stays below
-// the witness. On PostgreSQL the result is 0, because a claim does not raise the mark in its transaction.
+// raiseMark raises the mark of SQLite to at least the time in microseconds, and returns it. The error is ErrOlder if
+// the mark was below witnessed, the mark of the witness. Tx raises the mark only by one, so after a restore the mark
+// stays below the witness. On PostgreSQL the result is 0, because a claim does not raise the mark in its transaction.
 func (l *Ledger) raiseMark(ctx context.Context, tx rowser, witnessed int64) (mark int64, err error) {
 	if l.Dialect != SQLite {
 		return 0, nil

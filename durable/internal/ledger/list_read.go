@@ -25,8 +25,8 @@ var (
 	listBatchCounts string
 )
 
-// Page returns the first rows of f, up to limit, and the database's time. It reads from on, which is l.Read or l.DB.
-// The rows of l.Read may be old.
+// Page returns the first rows of f, up to limit, and the database's time, or 0 without a row. It reads from on, which
+// is l.Read or l.DB. The rows of l.Read may be old.
 func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (page []*row.Row, now int64, err error) {
 	s, err := l.selection(ctx, on, f)
 	if err != nil {
@@ -147,7 +147,7 @@ func (l *Ledger) Find(
 	return l.Named(ctx, Filter{Overdue: overdue}, append(users, userData...))
 }
 
-// Count is a number of rows with the creation time of the oldest row.
+// Count is a number of rows, or of notifications, with the creation or arrival time of the oldest.
 type Count struct{ Rows, Oldest int64 }
 
 // add adds a number of rows. oldest is the creation time of the oldest of these rows.
@@ -167,7 +167,7 @@ type Counts struct {
 	Review, Overdue, Held, Unmatched Count
 	Unreadable                       Count
 	Pruned                           int64
-	Now                              int64
+	Now                              int64 // the database's time, 0 for a batch without a row
 }
 
 // Counts returns the numbers of the rows of each kind, each up to limit. Kind "" is both kinds. All results have the

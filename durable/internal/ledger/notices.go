@@ -22,7 +22,7 @@ type Notice struct {
 	StatusDescription      paymentsvc.StatusName
 	Status, StatusCode     int64
 	Amount                 paymentsvc.Amount
-	// Matched is false until the row of the notification is known, even as a pruned row.
+	// Matched is false until the row is found, also among the pruned rows. It is true for an unspecified event.
 	Matched    bool
 	ReceivedAt time.Time
 }
@@ -128,7 +128,7 @@ func (tx *Tx) find(ctx context.Context, n Notice) (*row.Row, error) {
 	return tx.load(ctx, users[0], kind)
 }
 
-// applyWaiting applies the notifications that arrived before r's order_id was known, in the order of their arrival.
+// applyWaiting applies the unmatched notifications about r's kind with r's order_id, in the order of their arrival.
 func (tx *Tx) applyWaiting(ctx context.Context, r *row.Row) error {
 	waiting, err := tx.l.notices(ctx, tx, `order_id = $1 AND matched = 0 ORDER BY received_at, key`, r.OrderID)
 	if err != nil {
@@ -196,8 +196,8 @@ func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, 
 }
 
 // Late returns the order_ids of unmatched notifications with a known row. The process died before it applied the
-// notification, or the row was stored later. since is the maximum age of a notification in milliseconds. Late includes
-// notifications from the future, because the database's clock was wrong at their arrival.
+// notification, or the row was stored later. since is the maximum age of a notification in milliseconds, and 2 seconds
+// is the minimum. Late includes notifications from the future, because the database's clock was wrong at their arrival.
 func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
 	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
 	return l.texts(ctx, l.DB, `SELECT DISTINCT n.order_id FROM durable_notifications AS n

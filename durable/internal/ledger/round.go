@@ -64,7 +64,7 @@ type Status string
 const (
 	Open    Status = "open"    // claims are allowed
 	Paused  Status = "paused"  // a pause is in effect
-	Elapsed Status = "elapsed" // a timed pause is over, and Probe may claim one row
+	Elapsed Status = "elapsed" // a timed pause is over, and Probe may claim one payout
 	Lost    Status = "lost"    // the last committed claim of this process is missing
 	Moved   Status = "moved"   // the server may have changed, or the database is an older copy
 )
@@ -78,7 +78,7 @@ type Round struct {
 	Status Status
 	// AfterPayments and AfterPayouts are the places of the last claims, for the next Request.
 	AfterPayments, AfterPayouts Place
-	// Mark is the mark after the claims on SQLite. It is 0 on PostgreSQL.
+	// Mark is the mark after the claims on SQLite. It is 0 on PostgreSQL, and if the round may not claim rows.
 	Mark      int64
 	runLength int64
 }

@@ -35,7 +35,7 @@ func scan(from *sql.Rows, now *int64) (*row.Row, error) {
 	return r, err
 }
 
-// rows returns the rows that a condition selects, and the database's time.
+// rows returns the rows that a condition selects, and the database's time, or 0 without a row.
 func (l *Ledger) rows(
 	ctx context.Context, on rowser, where string, args ...any,
 ) (found []*row.Row, now int64, err error) {

@@ -60,8 +60,8 @@ func (l *Ledger) Unreadable(ctx context.Context, limit int) ([]Unreadable, error
 	return list, err
 }
 
-// ReviewUnreadable marks an unreadable notification as reviewed. It keeps the last maxUnreadable reviewed
-// notifications.
+// ReviewUnreadable marks an unreadable notification as reviewed, and keeps the last maxUnreadable reviewed ones. The
+// error is ErrNotFound if the key is unknown or already reviewed.
 func (l *Ledger) ReviewUnreadable(ctx context.Context, key, by string) error {
 	return l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		n, err := l.exec(ctx, tx, `UPDATE durable_unreadable SET reviewed_by = $2, reviewed_at = {now}

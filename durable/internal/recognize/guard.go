@@ -48,7 +48,7 @@ type Options struct {
 	DB     *sql.DB
 	SQLite bool // DB is SQLite, otherwise PostgreSQL
 
-	// Witness stores the mark. The default on SQLite is a file next to the database.
+	// Witness stores the mark. The default for a SQLite database on disk is a file next to it. It may be nil otherwise.
 	Witness Witness
 
 	// AllowFailover accepts another timeline of the same PostgreSQL cluster.
@@ -105,8 +105,8 @@ func (g *Guard) Server() string {
 	return g.server
 }
 
-// Mark returns the mark of the witness on SQLite, and 0 on PostgreSQL, where [Guard.BeforeCalls] compares the marks.
-// Call it before a claim. A database with a lower mark is an older copy.
+// Mark returns the mark of the witness on SQLite. It returns 0 without a witness, and on PostgreSQL, where
+// [Guard.BeforeCalls] compares the marks. Call it before a claim. A database with a lower mark is an older copy.
 func (g *Guard) Mark(ctx context.Context) (int64, error) {
 	if !g.SQLite {
 		return 0, nil
@@ -123,7 +123,7 @@ func (g *Guard) Remember(c row.Claim) {
 	g.last = c
 }
 
-// Last returns the claim of the last Remember, or the zero value after a hold.
+// Last returns the claim of the last Remember, or the zero value before the first claim and after a hold by g.
 func (g *Guard) Last() row.Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,8 +160,8 @@ func (g *Guard) recognizeNow(ctx context.Context) error {
 	return errors.New("the server changes too often to be recognized")
 }
 
-// recognize makes one attempt. It loads the witness between two snapshots of the same server, so the mark of the second
-// snapshot is below the mark of the witness only if commits were lost.
+// recognize makes one attempt, and reports whether it was the last. It loads the witness between two snapshots of the
+// same server, so the mark of the second snapshot is below the mark of the witness only if commits were lost.
 func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 	before, err := g.snapshot(ctx)
 	if err != nil {
@@ -228,7 +228,7 @@ func (g *Guard) snapshot(ctx context.Context) (now snapshot, err error) {
 	return now, err
 }
 
-// hold holds payouts, stores the identity of this server, and raises the marks of the database and the witness.
+// hold holds payouts and stores the identity of this server. With a witness, it raises both marks above witnessed.
 func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error {
 	var mark int64
 	err := g.Hold(ctx, reason, func(ctx context.Context, tx *sql.Tx) error {
@@ -252,8 +252,8 @@ func (g *Guard) hold(ctx context.Context, reason string, witnessed int64) error 
 // timeLimit limits each call of Mark, BeforeCalls and Pooler.
 const timeLimit = 10 * time.Second
 
-// BeforeCalls saves a mark in the witness. Call it after the commit of claims and before their calls. After an error
-// the calls must not begin, and the caller releases the claims. server is the result of [Guard.Server] before the
+// BeforeCalls saves a mark in the witness, if set. Call it after the commit of claims and before their calls. After an
+// error the calls must not begin, and the caller releases the claims. server is the result of [Guard.Server] before the
 // claim. On SQLite, the transaction of the claims raises the mark, and the caller passes its value. On PostgreSQL, the
 // caller passes 0, and BeforeCalls raises the mark in a separate commit.
 func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err error) {
@@ -273,8 +273,8 @@ func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err
 
 var errChanged = errors.New("the database or its witness has changed since the claim")
 
-// raise raises the mark if the database is still on server. It loads the witness first, so a mark below the witness is
-// evidence of lost commits.
+// raise raises the mark if the database is still on server and no mark is lost. Otherwise it calls Recognize and
+// returns an error. It loads the witness first, so a mark below the witness is evidence of lost commits.
 func (g *Guard) raise(ctx context.Context, server string) (mark int64, err error) {
 	saved := g.highest()
 	witnessed, err := g.load(ctx)
@@ -320,7 +320,7 @@ func (g *Guard) highest() int64 {
 	return g.saved
 }
 
-// findFile sets the default witness of a SQLite database on disk, and warns if other users can read the database.
+// findFile sets the default of Witness for a SQLite database on disk, and warns if other users can read the file.
 func (g *Guard) findFile(ctx context.Context) error {
 	var path string
 	err := g.DB.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)

@@ -79,7 +79,7 @@ func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 }
 
 // moved reports whether the stored server, database, table or timeline differs from the current one, or no part can be
-// compared. allowFailover ignores the timeline, because a failover alone changes only the timeline.
+// compared. It returns false if nothing is stored yet. allowFailover ignores the timeline.
 func (l snapshot) moved(allowFailover bool) bool {
 	if l.storedIdentity == "" && l.storedTimeline == "" {
 		return false

@@ -22,7 +22,7 @@ type setting struct {
 const minBusyTimeout = 1000
 
 // Unsafe returns a problem if the database may lose a committed claim or reject the statements of a second process, or
-// "". allowFailover requires that commits wait for a standby.
+// "". With allowFailover, it rejects synchronous_commit local, because such commits do not wait for a standby.
 func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (problem string, err error) {
 	if sqlite {
 		return unsafeSQLite(ctx, db)

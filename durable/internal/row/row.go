@@ -97,7 +97,7 @@ const (
 	notReached    = "not reached"
 )
 
-// FlagForReview adds a reason for a review by an operator.
+// FlagForReview adds a reason for a review, unless r has this reason or reasons of 1000 bytes or more.
 func (r *Row) FlagForReview(reason string) {
 	if !strings.Contains(r.ReviewReason, reason) && len(r.ReviewReason) < 1000 {
 		r.ReviewReason = strings.TrimSpace(r.ReviewReason + " " + reason)

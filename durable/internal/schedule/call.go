@@ -54,7 +54,7 @@ func (s *Scheduler[Job, Done]) recordSeparately(e *entry[Done]) {
 	s.startRound()
 }
 
-// finishCall frees the slot of a recorded completion. s.mu is held.
+// finishCall frees the slot of a completion that is recorded or given up. s.mu is held.
 func (s *Scheduler[Job, Done]) finishCall(e *entry[Done]) {
 	s.used -= e.Slot
 	if e.recorded != nil {
@@ -65,7 +65,7 @@ func (s *Scheduler[Job, Done]) finishCall(e *entry[Done]) {
 	}
 }
 
-// startProbe claims one row after a timed pause, if a slot is free. s.mu is held.
+// startProbe begins a probe after a timed pause, if a slot and a claim of w are free. s.mu is held.
 func (s *Scheduler[Job, Done]) startProbe(w *worker) {
 	if s.used >= s.c.Slots || w.left < 1 {
 		return

@@ -14,8 +14,8 @@ type Ledger[Job, Done any] interface {
 	// nil if the completion needs no further attempt. The scheduler retries after an error.
 	Record(ctx context.Context, c Completion[Done]) error
 
-	// Probe claims one row after a timed pause. It returns no job if another process has claimed the probe. After an
-	// error, the commit is unknown.
+	// Probe claims one payout after a timed pause. It returns no job if no payout is due, or if another process has
+	// claimed the probe. After an error, the commit is unknown.
 	Probe(ctx context.Context, token string) ([]Job, error)
 
 	// Release makes the rows claimed with tokens due again. Their calls never began.
@@ -84,7 +84,7 @@ type Result[Job any] struct {
 	// Next is the position of the last claimed rows, or Request.After without claims.
 	Next Position
 
-	// Paused reports a pause. Elapsed reports the end of a timed pause, so [Ledger.Probe] may claim one row. With either,
+	// Paused reports a pause. Elapsed reports the end of a timed pause, so [Ledger.Probe] may claim a payout. With either,
 	// Jobs is empty.
 	Paused, Elapsed bool
 

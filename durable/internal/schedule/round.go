@@ -13,7 +13,7 @@ type round[Done any] struct {
 	Request[Done]
 	number  int64 // increases with each round and probe
 	entries []*entry[Done]
-	worker  *worker // nil without claims
+	worker  *worker // nil if the round may not claim rows
 	alone   bool    // the worker was idle at the start of the round
 }
 
@@ -159,7 +159,8 @@ func (s *Scheduler[Job, Done]) maxRows(n int) int {
 	return n
 }
 
-// maxPayments returns the maximum number of payments in n rows, half of n rounded up and down in turn. s.mu is held.
+// maxPayments limits the payments in n rows: half of n, rounded up and down in turn, or 0 without due payments. s.mu is
+// held.
 func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 	if !s.worker.observation.paymentsDue {
 		return 0
@@ -177,7 +178,7 @@ func (s *Scheduler[Job, Done]) maxPayments(n int) int {
 // minRefill is the shortest wait for claims allowed by PerSecond, so that a high rate does not make small rounds.
 const minRefill = 50 * time.Millisecond
 
-// refill adds the claims that PerSecond allows since the last refill. Without a claim, it sets a timer. s.mu is held.
+// refill adds the claims that PerSecond allows by now. If a worker must wait, a timer starts a round. s.mu is held.
 func (s *Scheduler[Job, Done]) refill() {
 	rate := s.c.PerSecond
 	if rate <= 0 {
@@ -228,7 +229,7 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 }
 
 // finishEntry handles a completion after its round. On a database with many writers, the round may have skipped a
-// locked completion, so the completion joins a second round. s.mu is held.
+// locked completion, so the completion joins a second round. Otherwise it is recorded separately. s.mu is held.
 func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
 	manyWriters := s.c.MaxRounds > 1
 	switch {
@@ -245,8 +246,8 @@ func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
 	}
 }
 
-// failRound records the completions with an unknown commit separately. The slots stay in use until the claims are
-// released. s.mu is held.
+// failRound records the completions with an unknown commit separately. The slots of the round stay in use until
+// releaseClaims ends. s.mu is held.
 func (s *Scheduler[Job, Done]) failRound(r *round[Done], recorded map[string]bool, err error) {
 	slots := r.Free
 	for _, e := range r.entries {
@@ -299,8 +300,8 @@ type pace struct {
 func average(mean *time.Duration, took time.Duration) { *mean += (took - *mean) / 8 }
 
 // waitsForCalls reports whether the next round waits for the calls in flight. Each round has a fixed cost, so short
-// calls share one round. A completion waits at most for the duration of a round, as it would during a round in flight.
-// s.mu is held.
+// calls share one round. A completion waits at most for the average duration of a round, and at most for maxWait. s.mu
+// is held.
 func (s *Scheduler[Job, Done]) waitsForCalls() bool {
 	next := s.newest + 1
 	if s.calls == 0 || len(s.queue) >= largeRound || s.pace.call >= s.pace.round || s.pace.overdue == next {

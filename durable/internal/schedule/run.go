@@ -14,7 +14,7 @@ type worker struct {
 	made       int           // calls begun
 	inFlight   int           // number of calls, and of rounds and probes with claims
 	confirming bool          // a round with alone set is in flight, so other rounds do not claim
-	changed    chan struct{} // receives when inFlight reaches 0, and at the end of ctx
+	changed    chan struct{} // receives when inFlight reaches 0, and at the end of RunBatch's ctx
 	err        error         // the error of the first failed round or probe
 
 	newest      int64 // number of the newest observation; a wake counts as newer than the rounds in flight
@@ -31,7 +31,7 @@ type observation struct {
 	position    Position
 }
 
-// Run claims due rows until the end of ctx. It returns nil after the record of each outcome. It may be called once.
+// Run claims due rows until the end of ctx. It returns nil after each outcome is recorded or given up, or else ErrBusy.
 func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	w := &worker{ctx: ctx, left: math.MaxInt, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {
@@ -53,9 +53,9 @@ func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunBatch claims at most maxRows due rows, or all for 0, and returns the number of calls after their outcomes are
-// recorded. It returns nil if no due row remained, or at maxRows or the end of ctx. Other errors are ErrPaused,
-// ErrBusy, and errors of the ledger.
+// RunBatch claims at most maxRows due rows, or all for 0, and returns the number of calls after each outcome is
+// recorded or given up. The error is nil if no due row remained, or at maxRows or the end of ctx. Other errors are
+// ErrPaused, ErrBusy, errServers, and errors of the ledger.
 func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, error) {
 	if maxRows <= 0 {
 		maxRows = math.MaxInt
@@ -145,7 +145,7 @@ func (w *worker) learn(number int64, o observation) {
 // maxServers is the number of successive rounds on an unrecognized server after which a worker fails.
 const maxServers = 5
 
-// observe replaces the observation of the worker after a round with at most limit claims. s.mu is held.
+// observe updates the observation of the worker after a round with at most limit claims. s.mu is held.
 func observe[Job, Done any](r *round[Done], result Result[Job], limit int) {
 	w, claimed := r.worker, len(result.Jobs)
 	w.servers++

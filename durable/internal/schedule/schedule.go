@@ -3,7 +3,7 @@
 // A call occupies a slot from its claim to the commit of its completion. A claim with an unknown commit keeps its slot.
 // A round is one commit of the [Ledger] with completions and new claims. Completions and free slots wait for the round
 // in flight and form the next round, so a busy database gets larger rounds. Completions of short calls also wait for
-// each other, at most for the duration of a round. A call begins only after the commit of its claim.
+// each other, at most for the average duration of a round. A call begins only after the commit of its claim.
 package schedule
 
 import (
@@ -137,7 +137,7 @@ func (s *Scheduler[Job, Done]) ReleaseUnresolved(ctx context.Context) error {
 	return s.c.Ledger.Release(ctx, tokens)
 }
 
-// releaseClaims releases the claims of token, whose commit is unknown, and then frees their slots.
+// releaseClaims releases the claims of token, whose commit is unknown, or gives up. It then frees their slots.
 func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 	s.retry(s.c.Log, func() error { return s.c.Ledger.Release(context.Background(), []string{token}) })
 	s.mu.Lock()
@@ -147,7 +147,7 @@ func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 }
 
 const (
-	// maxRetryTime limits the retries of a record or release. Without a record, the row becomes unknown after its lease.
+	// maxRetryTime limits the retries of a record or release. After it, the row becomes unknown at the end of its lease.
 	maxRetryTime = 10 * time.Minute
 	// maxRetryTimeAtStop replaces maxRetryTime after the end of Run's context.
 	maxRetryTimeAtStop = 10 * time.Second
@@ -155,7 +155,7 @@ const (
 	maxRetryWait = 5 * time.Second
 )
 
-// retry calls f until it succeeds, or for maxRetryTime. At most MaxRecords functions run at once.
+// retry calls f until it succeeds, or for maxRetryTime or maxRetryTimeAtStop. At most MaxRecords functions run at once.
 func (s *Scheduler[Job, Done]) retry(log *slog.Logger, f func() error) {
 	begun := time.Now()
 	for n := 0; ; n++ {
