@@ -84,7 +84,7 @@ func wider(pieces []present, keys []key, left float64) (list []*stage) {
 }
 
 // rest returns a stage of the longest compositions with common separators. It is empty unless the limit excluded these
-// compositions.
+// compositions, and for a mixed plan.
 func (s *stage) rest(limit float64) *stage {
 	rest := *s
 	rest.what += ", longer compositions with common separators"

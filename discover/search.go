@@ -224,7 +224,7 @@ func (w *worker) tooSpecial(g *stageGroup, text int) bool {
 	return w.stage.maxSpecial > 0 && w.special == w.stage.maxSpecial && g.isSpecial(text)
 }
 
-// unsorted reports whether a text belongs before the previous text.
+// unsorted reports whether a text belongs before the previous text or equals it. It is false for an unsorted plan.
 func (w *worker) unsorted(depth int, text string) bool {
 	if !w.stage.sorted {
 		return false
