@@ -51,7 +51,7 @@ type Config struct {
 	// [OutcomeUnknown] and must be reconciled.
 	DecodeError ErrorDecoder
 	// OnAttempt, if set, is called after every attempt with the caller's context, but not if signing failed. The call
-	// waits for it. It must be safe for concurrent use.
+	// waits for OnAttempt. OnAttempt must be safe for concurrent use.
 	OnAttempt func(ctx context.Context, a Attempt)
 	// UserAgent is the User-Agent header. The default is "paymentsvc-go/1.0.0".
 	UserAgent string
@@ -72,8 +72,9 @@ type Config struct {
 type Retry struct {
 	// MaxAttempts limits the attempts of a call, including the first. The default is 3. 1 disables retries.
 	MaxAttempts int
-	// BaseDelay is the longest wait before the second attempt without Retry-After. It doubles for each further wait, and
-	// the wait is random, from half of it to all of it. The default is 200 ms. Less than one millisecond is an error.
+	// BaseDelay is the longest wait before the second attempt. The maximum doubles for each further wait. Each wait is
+	// random, at least half of its maximum. A Retry-After header replaces the wait. The default is 200 ms. A value below
+	// one millisecond is an error.
 	BaseDelay time.Duration
 	// MaxDelay limits every wait, including the wait requested by a Retry-After header. The default is 5 seconds. A
 	// value below one millisecond is an error.
@@ -282,7 +283,7 @@ func (c *Client) ids() ids {
 type endpoint struct {
 	path       string // below BaseURL
 	idempotent bool
-	proofs     []string // response fields; any of them proves a start; nil means order_id
+	proofs     []string // names of response fields, each of which proves a start; nil means order_id
 }
 
 // response is a type with the fields of an endpoint's response. Its method returns the fields to decode, and pointers

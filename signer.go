@@ -80,7 +80,7 @@ type Message struct {
 	Method string
 	// URL is the address of the request. It is nil for a notification in [Webhook.Verify] and [Webhook.Parse].
 	URL *url.URL
-	// Header has the headers of a notification, or of a request before the signature. It must not be changed.
+	// Header has the headers of a notification, or of a request before the signature (with timestamp). Do not change it.
 	Header http.Header
 	// Timestamp is the timestamp header: digits of a Unix time in seconds.
 	Timestamp string

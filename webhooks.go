@@ -38,7 +38,7 @@ type WebhookConfig struct {
 	MaxBodyBytes int64
 	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
-	// OnError, if set, is called by Handler for every unhandled request, before the response, but not after a panic. err
+	// OnError, if set, is called by Handler for every unhandled request before the response, but not after a panic. err
 	// is the error of ParseRequest, whose text has no bytes of the body, [ErrMethodNotAllowed], or the error of your
 	// function or of OnUnreadable. OnError must be safe for concurrent use. Without OnError and Respond, Handler hides
 	// these errors.

@@ -69,7 +69,7 @@ type piece struct {
 	identity     bool     // identifies the caller or the call; long compositions contain such pieces
 	names        []string // name of a header, or path of a field
 	cost         int      // higher for less simple pieces
-	text, desc   string
+	text, desc   string   // text form of a scheme, and words for Match.Description
 	hasTimestamp bool     // contains the timestamp, but has another kind
 	needs        []string // properties of a sample that distinguishes the piece from a simpler piece
 	part         paymentsvc.CanonicalFunc
@@ -163,8 +163,8 @@ func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 // maxSpent limits the bytes of large bodies that each family of pieces reads. It is about a second of work.
 const maxSpent = 24 << 20
 
-// read returns a piece with its texts. It returns nil if every sample lacks the piece, if the text form is invalid or
-// reveals the secret, above the limit of read bytes, and after the end of the context.
+// read returns a piece with its texts, or nil if every sample lacks it. It also returns nil for an invalid or revealing
+// text form, above the limit of read bytes, and after the end of the context.
 func (c *catalogue) read(p piece) *piece {
 	if c.ctx.Err() != nil || c.showsSecret(p.text) { // results must not contain the secret
 		return nil

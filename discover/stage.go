@@ -13,7 +13,7 @@ type stage struct {
 	wanted int       // max of the plan
 	counts []float64 // compositions by their number of pieces, for all keys
 	total  int64     // compositions of min to max pieces
-	weight float64   // work of a composition; see weigh
+	weight float64   // work of a composition in relation to a short text; see weigh
 	short  bool      // made by rest from the previous stage
 	done   bool      // all compositions were tried
 }

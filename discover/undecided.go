@@ -172,8 +172,8 @@ type probe struct {
 	message *paymentsvc.Message
 }
 
-// probes returns messages that distinguish the forms of a body, the most useful first. It replaces a large body by a
-// small example. It returns nil if the body is not a JSON object.
+// probes returns messages that distinguish the forms of a body, the most useful first. A small example replaces a large
+// body. The result is nil if the body is not a JSON object.
 func (f *finder) probes() (list []probe) {
 	m := f.samples[f.primary].message
 	body := m.Body

@@ -38,7 +38,7 @@ func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err err
 	return delay, true
 }
 
-// transient reports whether a retry may succeed: the response is not too large, and missing, truncated, 429 or 5xx.
+// transient reports whether a retry may succeed: after a missing or truncated response, 429 or 5xx, not ErrTooLarge.
 func transient(last Result, err error) bool {
 	if errors.Is(err, ErrTooLarge) {
 		return false

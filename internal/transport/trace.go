@@ -23,9 +23,9 @@ type attemptTrace struct {
 	repeated atomic.Bool // the guard stopped a second delivery
 
 	mu      sync.Mutex
-	got     bool // the transport got a connection, for any request
-	revoked bool
-	ended   bool
+	got     bool   // the transport got a connection, for any request
+	revoked bool   // notSent returned true, so a later connection is closed
+	ended   bool   // finish was called
 	guard   *guard // nil for a transport that cannot deliver twice
 	conns   []net.Conn
 	first   [1]net.Conn // initial memory of conns
