@@ -35,11 +35,11 @@ type Config struct {
 	// HTTPClient sends the requests. NewClient copies it, and the copy follows no redirects. The default is a client
 	// with [NewTransport] and not http.DefaultTransport, so httpmock.Activate and similar mocks do not affect it.
 	//
-	// For a Transport other than *http.Transport, or with entries in TLSNextProto, the client cannot prove that a request
-	// was not sent. Unless TrustTransport is set, a failure after the signature is then [OutcomeUnknown]. If a wrapper
-	// sends a request again through an *http.Transport, the client prevents the second delivery, and the outcome is
-	// unknown. This works only if the wrapper passes on the values of the request's context, and does not change both
-	// the signature and the destination.
+	// For a Transport other than *http.Transport, or with TLSNextProto entries of other packages, the client cannot prove
+	// that a request was not sent. Unless TrustTransport is set, a failure after the signature is then [OutcomeUnknown].
+	// If a wrapper sends a request again through an *http.Transport, the client prevents the second delivery, and the
+	// outcome is unknown. This works only if the wrapper passes on the values of the request's context, and does not
+	// change both signature and destination.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, including reading the response. A shorter HTTPClient.Timeout takes its place. The
 	// context limits the whole call. The default is 30 seconds. A value below one millisecond is an error.

@@ -224,7 +224,7 @@ const (
 	// EffectByStatus is the zero value: the HTTP status decides, see [OutcomeRejected].
 	EffectByStatus Effect = iota
 	// EffectNone means that the service started no operation, with any HTTP status. An example is a rate limit that the
-	// gateway applies before forwarding. A 2xx response with an order_id contradicts it, so its outcome stays unknown.
+	// gateway applies before forwarding. A 2xx response with proof of a start stays unknown; see [OutcomeRejected].
 	EffectNone
 	// EffectPossible means that an operation may exist, with any HTTP status. An example is user_data used before.
 	EffectPossible
