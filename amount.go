@@ -27,7 +27,7 @@ import (
 type Amount struct {
 	unencodable `dynamodbav:",omitempty,nullempty"` //nolint:unused // reflection finds it
 
-	text string // in the form of internal/decimal; "" if not set
+	text string // as decimal.Parse or decimal.FromMinor returned it; "" if not set
 }
 
 // unencodable makes DynamoDB's attributevalue return an error for an Amount, because it would otherwise store an empty

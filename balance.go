@@ -20,7 +20,7 @@ type Balance struct {
 	// see [Amount.IsSet]. The difference between the two is not specified.
 	PayoutBalance   Amount
 	ExpectedBalance Amount
-	// Currency is the service's name of the currency.
+	// Currency is the service's name of the currency. It may be "".
 	Currency string
 	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string

@@ -35,11 +35,11 @@ type Config struct {
 	// HTTPClient sends the requests. NewClient copies it, and the copy follows no redirects. The default is a client
 	// with [NewTransport] and not http.DefaultTransport, so httpmock.Activate and similar mocks do not affect it.
 	//
-	// For a Transport other than *http.Transport, the client cannot prove that a request was not sent. Unless
-	// TrustTransport is set, a failure after the signature is then [OutcomeUnknown]. If a wrapper sends a request again
-	// through an *http.Transport, the client prevents the second delivery, and the outcome is unknown. This works only
-	// if the wrapper passes on the values of the request's context, and does not change both the signature and the
-	// destination.
+	// For a Transport other than *http.Transport, or with TLSNextProto entries of other packages, the client cannot prove
+	// that a request was not sent. Unless TrustTransport is set, a failure after the signature is then [OutcomeUnknown].
+	// If a wrapper sends a request again through an *http.Transport, the client prevents the second delivery, and the
+	// outcome is unknown. This works only if the wrapper passes on the values of the request's context, and does not
+	// change both signature and destination.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, including reading the response. A shorter HTTPClient.Timeout takes its place. The
 	// context limits the whole call. The default is 30 seconds. A value below one millisecond is an error.
@@ -50,8 +50,8 @@ type Config struct {
 	// [ErrorFields]. Without it the client never reports [OutcomeRejected], so every start that the service rejects has
 	// [OutcomeUnknown] and must be reconciled.
 	DecodeError ErrorDecoder
-	// OnAttempt, if set, is called after every attempt with the caller's context. The call waits for it. It must be
-	// safe for concurrent use.
+	// OnAttempt, if set, is called after every attempt with the caller's context, but not if signing failed. The call
+	// waits for OnAttempt. OnAttempt must be safe for concurrent use.
 	OnAttempt func(ctx context.Context, a Attempt)
 	// UserAgent is the User-Agent header. The default is "paymentsvc-go/1.0.0".
 	UserAgent string
@@ -68,12 +68,13 @@ type Config struct {
 
 // Retry configures retries with exponential back-off and jitter. The client retries status calls and
 // [Client.GetBalance] after a transport error, an incomplete response, HTTP 429 and 5xx. It retries a start only if the
-// attempt was [OutcomeNotSent].
+// attempt was [OutcomeNotSent]. It retries no call if signing failed, or if the wait reaches the context's deadline.
 type Retry struct {
 	// MaxAttempts limits the attempts of a call, including the first. The default is 3. 1 disables retries.
 	MaxAttempts int
-	// BaseDelay is the wait before the second attempt. Each further wait is twice as long, and up to half of a wait is
-	// random. The default is 200 ms. A value below one millisecond is an error.
+	// BaseDelay is the longest wait before the second attempt. The maximum doubles for each further wait. Each wait is
+	// random, at least half of its maximum. A Retry-After header replaces the wait. The default is 200 ms. A value below
+	// one millisecond is an error.
 	BaseDelay time.Duration
 	// MaxDelay limits every wait, including the wait requested by a Retry-After header. The default is 5 seconds. A
 	// value below one millisecond is an error.
@@ -282,7 +283,7 @@ func (c *Client) ids() ids {
 type endpoint struct {
 	path       string // below BaseURL
 	idempotent bool
-	proofs     []string // response fields; any of them proves a start; nil means order_id
+	proofs     []string // names of response fields, each of which proves a start; nil means order_id
 }
 
 // response is a type with the fields of an endpoint's response. Its method returns the fields to decode, and pointers

@@ -70,26 +70,26 @@ type Error struct {
 	Outcome Outcome
 	// Attempts counts the attempts of the call. It is 0 if the call failed before the first attempt.
 	Attempts int
-	// HTTPStatus is the status of the last response, or 0 without a response.
+	// HTTPStatus is the status of the response to the last attempt, or 0 without this response.
 	HTTPStatus int
-	// OrderID is the order_id of the last response, or "" if it is absent. If the outcome of a payout is unknown and
-	// OrderID is set, reconcile the payout with [Client.StatusPayout].
+	// OrderID is the order_id of the response to the last attempt, or "" if it is absent. If the outcome of a payout is
+	// unknown and OrderID is set, reconcile the payout with [Client.StatusPayout].
 	OrderID string
-	// Header is the header of the last response, or nil without a response. Do not log it, because it may repeat the
-	// request.
-	Header http.Header
-	// Body has the received bytes of the last response, at most [Config].MaxResponseBytes. Do not log them, because they
+	// Header is the header of the response to the last attempt, or nil without this response. Do not log it, because it
 	// may repeat the request.
+	Header http.Header
+	// Body has the received bytes of the response to the last attempt, at most [Config].MaxResponseBytes. Do not log
+	// them, because they may repeat the request.
 	Body []byte
 	// Err is the reason and never nil. errors.Is and errors.As find the sentinels of this package, [*ServiceError], and
 	// the errors of the context, the [Signer] and the http.RoundTripper.
 	Err error
 
 	signed     *signing  // of the last attempt, or nil
-	answeredAt time.Time // local time
+	answeredAt time.Time // local time of the response to the last attempt, or zero without a response
 }
 
-// signing is the local time of a signature, and how far its timestamp header is ahead of the local clock.
+// signing is the local time of a signature, and Result.ClockShift of package transport (negative if behind).
 type signing struct {
 	at    time.Time
 	shift time.Duration
@@ -195,7 +195,7 @@ func (e Error) MarshalText() ([]byte, error) { return []byte(e.Error()), nil }
 func (e Error) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
 // RetryAfter returns the wait in the response's Retry-After header, in seconds or until a date. It returns false
-// without the header, for an unreadable value and for a past time. [Retry].MaxDelay does not limit this wait.
+// without the header, for an unreadable value, 0 and a past time. [Retry].MaxDelay does not limit this wait.
 func (e *Error) RetryAfter() (time.Duration, bool) {
 	if e == nil {
 		return 0, false
@@ -224,7 +224,7 @@ const (
 	// EffectByStatus is the zero value: the HTTP status decides, see [OutcomeRejected].
 	EffectByStatus Effect = iota
 	// EffectNone means that the service started no operation, with any HTTP status. An example is a rate limit that the
-	// gateway applies before forwarding. A 2xx response with an order_id contradicts it, so its outcome stays unknown.
+	// gateway applies before forwarding. A 2xx response with proof of a start stays unknown; see [OutcomeRejected].
 	EffectNone
 	// EffectPossible means that an operation may exist, with any HTTP status. An example is user_data used before.
 	EffectPossible

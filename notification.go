@@ -72,8 +72,8 @@ func (n *Notification) fields() []jsonobject.Field {
 }
 
 // Final reports whether n has the final status of a payment. A later notification with an earlier state must not
-// overwrite it. Final is false for every payout and refund, because the document does not list their states (section
-// 3).
+// overwrite it. Final is false for every other event, because the document does not list all states of payouts and
+// refunds (section 3).
 func (n *Notification) Final() bool {
 	return n.Event == EventPaymentStatusChanged && n.StatusDescription.Final()
 }
@@ -84,7 +84,7 @@ func (n *Notification) Final() bool {
 //
 // The document gives a refund no id. So the Key of a refund, and of an event that the document does not list, includes
 // a digest of the members of Raw. Two refunds of one order have different keys if any member differs. White space, the
-// order of members, empty members, and quotes around numbers, true and false do not count, because a [Scheme] that
+// order of members, null, "", {}, [], and quotes around numbers, true and false do not count, because a [Scheme] that
 // signs the text of fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate pair, or two
 // members of one name in an object, the digest covers its bytes instead, without white space.
 func (n *Notification) Key() string {
@@ -103,7 +103,7 @@ func (n *Notification) Key() string {
 }
 
 // contentOf returns the sorted members of raw. If the members lose information, it returns raw as encoding/json would
-// write it, so a key is the same before and after a queue.
+// write it, so a key is the same before and after a queue. It returns a raw that is not JSON unchanged.
 func contentOf(raw json.RawMessage) []byte {
 	if lines, ok := jsonobject.Texts(raw); ok {
 		return []byte(strings.Join(lines, ""))
@@ -121,7 +121,7 @@ func contentOf(raw json.RawMessage) []byte {
 type NotificationError struct {
 	// Raw is the body. Encoders that call methods do not write it.
 	Raw []byte
-	// Err names the field and its fault.
+	// Err names the field and its fault, or the fault of the whole body.
 	Err error
 }
 

@@ -29,10 +29,10 @@ const (
 	// same user_data may have started an operation; see [EffectPossible].
 	//
 	// An HTTP status does not prove a rejection, because proxies and gateways reply in the service's place, also after a
-	// payment. Without [Config].DecodeError, a call is never rejected. With a decoder, a complete response rejects a call
-	// if the decoder finds an error in it, and the error has [EffectNone], or [EffectByStatus] in one JSON object with
-	// HTTP status 4xx except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an order_id anywhere is never a
-	// rejection. For a form, redirect_url counts instead of order_id. For an invoice, invoice_url counts too.
+	// payment. Without [Config].DecodeError, a call is never rejected. With a decoder, a complete response to a single
+	// delivery rejects a call if the decoder finds an error in it, and the error has [EffectNone], or [EffectByStatus] in
+	// one JSON object with HTTP status 4xx except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an
+	// order_id (for a form redirect_url, for an invoice also invoice_url) anywhere is never a rejection.
 	OutcomeRejected
 )
 

@@ -32,7 +32,7 @@ const (
 
 // Signer signs one attempt of a call. Sign sets the timestamp and signature headers of section 5 on req. The client
 // calls Sign for every attempt, also concurrently. Sign must not change body, because the client sends exactly these
-// bytes and ignores changes to req.Body. If Sign returns an error, the call fails before it sends a request.
+// bytes and ignores changes to req.Body. If Sign returns an error, the client sends no further request of the call.
 type Signer interface {
 	Sign(req *http.Request, body []byte) error
 }
@@ -80,7 +80,7 @@ type Message struct {
 	Method string
 	// URL is the address of the request. It is nil for a notification in [Webhook.Verify] and [Webhook.Parse].
 	URL *url.URL
-	// Header has the headers set before signing, including the timestamp. It must not be changed.
+	// Header has the headers of a notification, or of a request before the signature (with timestamp). Do not change it.
 	Header http.Header
 	// Timestamp is the timestamp header: digits of a Unix time in seconds.
 	Timestamp string
@@ -114,8 +114,8 @@ func (e hexEncoding) AppendEncode(dst, src []byte) []byte {
 	return dst
 }
 
-// Signature returns the signature of m under secret, for tests and for your own servers. It returns an error if the
-// scheme is incomplete, the secret unusable or m nil. [HMACSigner] and [Webhook] need less work per call.
+// Signature returns the signature of m under secret, for tests and for your own servers. It returns the errors of
+// Canonical, and an error for an incomplete scheme, an unusable secret or a nil m. HMACSigner and Webhook are faster.
 func (s Scheme) Signature(secret Secret, m *Message) (string, error) {
 	a, err := newAuthenticator(s, []Secret{secret}, true)
 	if err != nil {
@@ -156,7 +156,7 @@ type scratch struct {
 	signature []byte
 }
 
-// newAuthenticator returns an error for an unusable secret. lineBreak accepts secrets with a line break at the end.
+// newAuthenticator rejects an incomplete scheme or an unusable secret. lineBreak accepts a line break after a secret.
 func newAuthenticator(s Scheme, secrets []Secret, lineBreak bool) (*authenticator, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (a *authenticator) sign(w *scratch) (string, error) {
 	return string(a.encode(w, w.macs[0])), nil
 }
 
-// verify returns the index of the first secret with the given signature, or ErrSignatureMismatch.
+// verify returns the index of the first secret with the given signature, or ErrSignatureMismatch or Canonical's error.
 func (a *authenticator) verify(w *scratch, given string) (secretIndex int, err error) {
 	if err := a.canonical(w); err != nil {
 		return 0, err

@@ -145,8 +145,8 @@ func (r PaymentRequest) JSON() (json.RawMessage, error) {
 func (r PaymentRequest) MarshalJSON() ([]byte, error) { return nil, ErrSensitive }
 
 // UnmarshalJSON reads the text of [PaymentRequest.JSON]. Each of the four objects becomes a map[string]any if the map
-// encodes to the same bytes, and a json.RawMessage otherwise, so long numbers keep their digits. It returns the errors
-// of encoding/json and of [Amount.UnmarshalJSON]. It accepts incomplete requests.
+// encodes to the same bytes, a json.RawMessage otherwise, so long numbers keep their digits, and nil if it is absent or
+// null. UnmarshalJSON returns the errors of encoding/json and [Amount.UnmarshalJSON]. It accepts incomplete requests.
 func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
 	var f paymentFields
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -265,7 +265,7 @@ func (e *hiddenError) Unwrap() []error { return []error{e.shown, e.hidden} }
 
 const redacted = "[redacted]"
 
-// hidden returns whether v is set, without its value.
+// hidden returns "none" if v is nil or "", and otherwise the placeholder.
 func hidden(v any) string {
 	if jsonobject.IsNil(v) || v == "" {
 		return "none"

@@ -38,8 +38,8 @@ type WebhookConfig struct {
 	MaxBodyBytes int64
 	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
-	// OnError, if set, is called by Handler for every notification that was not handled, before the response. err is
-	// the error of ParseRequest, whose text has no bytes of the body, [ErrMethodNotAllowed], or the error of your
+	// OnError, if set, is called by Handler for every unhandled request before the response, but not after a panic. err
+	// is the error of ParseRequest, whose text has no bytes of the body, [ErrMethodNotAllowed], or the error of your
 	// function or of OnUnreadable. OnError must be safe for concurrent use. Without OnError and Respond, Handler hides
 	// these errors.
 	OnError func(r *http.Request, err error)
@@ -151,10 +151,10 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 // with 200 if fn returns nil, and with 500 if fn fails. fn must expect duplicates, old states after new states, and
 // refunds with the order_id of their payment: see [Notification.Key], [Notification.Final] and [Notification].Event.
 //
-// It rejects other requests with 401 for headers, signature or age, 400 for the body, 413 for a body over
-// [WebhookConfig].MaxBodyBytes, whose rest it leaves unread, and 405 for a method other than POST. The document
-// specifies no responses, so these are this package's choice; WebhookConfig.Respond replaces them. A panic of fn
-// reaches net/http. If a middleware recovers it, the status is 500, unless the middleware changes it.
+// It rejects other requests with 401 for headers, signature, age or an error of Scheme.Canonical, 400 for the body, 413
+// for a body over [WebhookConfig].MaxBodyBytes, whose rest it leaves unread, and 405 for a method other than POST. The
+// document specifies no responses, so these are this package's choice; WebhookConfig.Respond replaces them. A panic of
+// fn reaches net/http. If a middleware recovers it, the status is 500, unless the middleware changes it.
 func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		responded := false
@@ -227,7 +227,7 @@ var (
 	errNoWebhook  = fmt.Errorf("Webhook: %w: use NewWebhook", errNotMade)
 )
 
-// authenticate checks the headers, then the signature, then the age.
+// authenticate checks the headers, then that the body is not empty, then the signature, then the age.
 func (w *Webhook) authenticate(
 	method string, u *url.URL, h http.Header, body []byte,
 ) (secretIndex int, at time.Time, err error) {

@@ -48,25 +48,25 @@ func BodySorted(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 type JSONForm struct {
 	// Sort sorts the fields of each object by the bytes of their names.
 	Sort bool
-	// Spaces adds a space after each comma and colon, like Python by default.
+	// Spaces adds a space after each comma and colon, like Python by default. With Indent it has no effect.
 	Spaces bool
 	// EscapeSlash writes "\/" for a slash, like PHP by default.
 	EscapeSlash bool
 	// EscapeUnicode writes characters beyond ASCII as escapes such as "\u00e9", like PHP and Python by default.
 	EscapeUnicode bool
-	// EscapeHTML writes "<", ">" and "&" as escapes such as "\u003c", like Go by default.
+	// EscapeHTML writes "<", ">", "&", U+2028 and U+2029 as escapes such as "\u003c", like Go by default.
 	EscapeHTML bool
 	// EscapeGson is EscapeHTML with escapes for "=" and "'", like Java's Gson by default.
 	EscapeGson bool
-	// Indent is the indentation of each level, for JSON with one field per line. PHP's JSON_PRETTY_PRINT uses four
-	// spaces. "" writes one line.
+	// Indent is the indentation of each level, for JSON with one field per line and a space after each colon. PHP's
+	// JSON_PRETTY_PRINT uses four spaces. "" writes one line.
 	Indent string
 	// Numbers is the form of numbers.
 	Numbers NumberForm
 }
 
 // BodyJSON returns a part that parses the JSON of the body and encodes it again. The part returns an error if the body
-// is not JSON, has a duplicate field, or is nested more than 64 deep.
+// is not JSON, has a duplicate field, or is nested more than 64 deep, and the errors of the [NumberForm].
 func BodyJSON(form JSONForm) paymentsvc.CanonicalFunc {
 	return jsonWriter{JSONForm: form}.body
 }

@@ -75,7 +75,7 @@ func Labelled(label string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalF
 }
 
 // Header returns a part that appends the value of a header. The part returns an error unless the header has exactly one
-// value. A request is signed before net/http adds its own headers, such as Content-Length.
+// value under its canonical name. A request is signed before net/http adds its own headers, such as Content-Length.
 func Header(name string) paymentsvc.CanonicalFunc {
 	key := http.CanonicalHeaderKey(name)
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {

@@ -92,7 +92,7 @@ func elements(dst [][]byte, array []byte) [][]byte {
 	return dst
 }
 
-// find returns the value at a path of names, or nil.
+// find returns the value at a path of names, or nil if a name is absent or a value above the last is not an object.
 func find(body []byte, path []string) ([]byte, error) {
 	var space [16]member
 	list, err := membersOfBody(space[:0], body)
@@ -117,7 +117,7 @@ func find(body []byte, path []string) ([]byte, error) {
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
 // nextRune decodes the first character inside a string and returns the rest. For an invalid UTF-8 byte, raw is true and
-// r is the byte.
+// r is the byte. For half a surrogate pair, r is U+FFFD.
 func nextRune(s []byte) (r rune, raw bool, rest []byte) {
 	if s[0] != '\\' {
 		r, size := utf8.DecodeRune(s)

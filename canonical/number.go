@@ -26,11 +26,10 @@ const (
 	// NumbersJava is a double in the form of Java. 100.50 becomes 100.5, and 12000000.0 becomes 1.2E7. Integers stay
 	// unchanged.
 	NumbersJava
-	// NumbersTwoPlaces has two decimal places, so 100.5 becomes 100.50. In [Fields] and [BodyJSON] it applies to the
-	// field amount and to non-integers. More decimal places are an error.
+	// NumbersTwoPlaces has two decimal places, so 100.5 becomes 100.50. In [Fields] and [BodyJSON] it applies to each
+	// field named amount and to non-integers. Further decimals other than 0 are an error.
 	NumbersTwoPlaces
-	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050. It applies to the same fields as
-	// NumbersTwoPlaces.
+	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050, with the fields and errors of NumbersTwoPlaces.
 	NumbersMinor
 	// NumbersPadded is NumbersMinor with leading zeros up to twelve digits, so 100.5 becomes 000000010050.
 	NumbersPadded
@@ -64,7 +63,7 @@ func transformed(
 	}
 }
 
-// write appends a JSON number. isAmount is true for the field amount, whose integers are converted too.
+// write appends a JSON number. isAmount, for Number and for a field named amount, converts integers too.
 func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	integer := !bytes.ContainsAny(number, ".eE")
 	switch f {

@@ -108,7 +108,7 @@ type Code struct {
 }
 
 // GoCode returns the Go code of a scheme in its text form. It returns an error for a text that [ParseSchemeWith]
-// rejects.
+// rejects with every secret.
 func GoCode(text string) (Code, error) {
 	s, err := parse(text, "")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // A sequence is a piece that joins other pieces with fixed separators. The search places a sequence as one piece,
 // because separate pieces have too many orders. A hit contains the members instead of the sequence.
 
-// addSequence adds a sequence, unless every sample lacks a member.
+// addSequence adds a sequence, unless a member is nil, every sample lacks a member, or the context has ended.
 func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
 	if c.ctx.Err() != nil || slices.Contains(members, nil) {
 		return
@@ -64,7 +64,7 @@ func (c *catalogue) plainPieces(rarity int, kinds ...kind) (list []*piece) {
 // repeated returns a separator for each gap of n pieces.
 func repeated(gap string, n int) []string { return slices.Repeat([]string{gap}, max(0, n-1)) }
 
-// addTargets adds method and address next to each other, because nearly all services sign them in this order.
+// addTargets adds method and address, also with host or query, because nearly all services sign them in this order.
 func (c *catalogue) addTargets() {
 	methods := c.plainPieces(common, ofMethod)
 	hosts := c.plainPieces(common, ofHost)
@@ -315,7 +315,7 @@ func (c *catalogue) allLabels(of []*piece, labels int) (list []*piece) {
 	return list
 }
 
-// addBrackets adds the common lists in brackets.
+// addBrackets adds the lists in brackets, except rare lists and lists with another form of values.
 func (c *catalogue) addBrackets() {
 	for _, p := range slices.Clone(c.pieces) {
 		if p.shelf != lists || p.list == nil || p.around.text != "%s" || p.list.Numbers != 0 || p.list.Constants != 0 ||

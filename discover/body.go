@@ -116,7 +116,7 @@ func (c *catalogue) addJSON() {
 	}
 }
 
-// addForm adds a form of JSON with all forms of numbers.
+// addForm adds a form of JSON, and its variants with each form of numbers that changes a text.
 func (c *catalogue) addForm(form canonical.JSONForm) {
 	plain := c.addOther(c.jsonPiece(form, asIs()), nil)
 	for numbers := canonical.NumbersShort; numbers <= canonical.NumbersQuoted; numbers++ {

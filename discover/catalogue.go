@@ -10,7 +10,7 @@ import (
 )
 
 // kind is the origin of a piece. A composition has at most one piece of each group. Each kind is one group, but each
-// header, field, word and block is a separate group.
+// header, field, word and block, and each part of the shelf again, is a separate group.
 type kind int
 
 const (
@@ -49,7 +49,7 @@ type shelf int
 
 const (
 	plain      shelf = iota
-	lists            // all fields of the body
+	lists            // all fields of the body, JSON with an added field or of an inner object, and envelopes
 	equalsSign       // labelled, as in timestamp=1700000000
 	colon            // labelled, as in timestamp:1700000000
 	colonSpace       // labelled, as in timestamp: 1700000000
@@ -69,7 +69,7 @@ type piece struct {
 	identity     bool     // identifies the caller or the call; long compositions contain such pieces
 	names        []string // name of a header, or path of a field
 	cost         int      // higher for less simple pieces
-	text, desc   string
+	text, desc   string   // text form of a scheme, and words for Match.Description
 	hasTimestamp bool     // contains the timestamp, but has another kind
 	needs        []string // properties of a sample that distinguishes the piece from a simpler piece
 	part         paymentsvc.CanonicalFunc
@@ -93,12 +93,12 @@ type catalogue struct {
 	samples []*sample
 	secret  paymentsvc.Secret
 	hidden  []string   // see revealing
-	names   []string   // fields of the bodies
-	objects []string   // fields with an object
+	names   []string   // top-level fields of the bodies
+	objects []string   // top-level fields with an object
 	paths   [][]string // fields with a scalar value, the shortest paths first
 	pieces  []*piece
-	byText  map[string]*piece // labelled pieces by their text form
-	groups  map[string]int    // header, field and word groups by name
+	byText  map[string]*piece // labelled pieces by group and text form; nil for a piece that read rejected
+	groups  map[string]int    // groups other than those of a whole kind, by name
 	next    int               // number of the next group
 	spent   int               // bytes of bodies read by this family of pieces
 	limit   int               // maximum of spent
@@ -149,8 +149,7 @@ func (c *catalogue) add(p piece) bool {
 	return !slices.Contains(made.missing, true)
 }
 
-// addOther adds a piece if its texts differ from the texts of a simpler piece. It returns the added or the simpler
-// piece.
+// addOther adds a piece if its texts differ from the texts of simpler. It returns the added piece, or simpler.
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	made := c.read(p)
 	if made == nil ||
@@ -164,7 +163,8 @@ func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 // maxSpent limits the bytes of large bodies that each family of pieces reads. It is about a second of work.
 const maxSpent = 24 << 20
 
-// read returns a piece with its texts, or nil if every sample lacks it.
+// read returns a piece with its texts, or nil if every sample lacks it. It also returns nil for an invalid or revealing
+// text form, above the limit of read bytes, and after the end of the context.
 func (c *catalogue) read(p piece) *piece {
 	if c.ctx.Err() != nil || c.showsSecret(p.text) { // results must not contain the secret
 		return nil
@@ -204,7 +204,7 @@ func (c *catalogue) showsSecret(text string) bool {
 	return slices.ContainsFunc(c.hidden, func(hidden string) bool { return strings.Contains(text, hidden) })
 }
 
-// group returns the group of a header, field or word.
+// group returns the group of a name, such as "header X-Key". It makes a new group for a new name.
 func (c *catalogue) group(name string) int {
 	if _, known := c.groups[name]; !known {
 		c.groups[name] = c.next

@@ -59,7 +59,7 @@ func (c *composition) text(sample int) (string, error) {
 	return string(text), err
 }
 
-// separator returns the text between the pieces, and reports whether all gaps have the same text.
+// separator returns the text between the pieces, and reports whether all gaps, lead and trail (or "") have this text.
 func (c *composition) separator() (string, bool) {
 	if len(c.gaps) == 0 {
 		return "", c.lead == "" && c.trail == ""
@@ -106,7 +106,7 @@ func (c *composition) words(word func(*piece) string, withFixed bool) (list []st
 	return list
 }
 
-// schemeText returns the text form of a scheme.
+// schemeText returns the text form of a scheme. ofBody reports whether inner signs the body or a field.
 func schemeText(encoding, inner string, form canonical.SecretForm, ofBody bool) string {
 	text := encoding + "(" + inner + ")"
 	if form != canonical.SecretText {

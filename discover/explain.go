@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// explain turns a hit into matches. The hit reveals the signed text, and readings finds the compositions of this text.
+// explain adds the matches, or the partial matches, of a hit to result. A hit reveals the signed text for readings.
 func (f *finder) explain(h *hit, result *Result) {
 	wrap := f.unwrap(h)
 	whole, some := f.readings(h)
@@ -174,7 +174,7 @@ func (c *composition) has(group, except int) bool {
 	return false
 }
 
-// sameTexts returns the pieces by their texts in all samples, the simplest first.
+// sameTexts returns the pieces except sequences by their texts in all samples, the simplest first.
 func (f *finder) sameTexts() map[string][]*piece {
 	same := map[string][]*piece{}
 	for _, p := range f.catalogue.pieces {
@@ -189,7 +189,7 @@ func (f *finder) sameTexts() map[string][]*piece {
 	return same
 }
 
-// match returns a match. Samples names the samples whose signature the Scheme produces.
+// match returns a match, or the zero value for an invalid text form. The Scheme reproduces the signatures of Samples.
 func (f *finder) match(c *composition, h *hit, s spelling) Match {
 	m := Match{
 		Text:       c.scheme(s.text, h.key.form),
@@ -217,7 +217,7 @@ func (f *finder) match(c *composition, h *hit, s spelling) Match {
 	return m
 }
 
-// partial keeps the compositions with the largest number of explained samples.
+// partial keeps the compositions with the largest number of explained samples, at most three per searched sample.
 func (f *finder) partial(all []*composition, h *hit, result *Result) {
 	most := 0
 	for _, c := range all {

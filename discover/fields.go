@@ -38,13 +38,13 @@ func members(object []byte) (list []member, ok bool) {
 	return list, true
 }
 
-// readFields reads at most maxFields fields, and addFields adds pieces for at most fieldsTried fields.
+// readFields reads at most maxFields names of each body and maxFields paths. addFields adds at most fieldsTried paths.
 const (
 	maxFields   = 1000
 	fieldsTried = 24
 )
 
-// readFields reads the names of the fields in all bodies.
+// readFields reads names, objects and paths from all bodies.
 func (c *catalogue) readFields() {
 	seen := map[string]bool{}
 	isNew := func(name string) bool {
@@ -101,7 +101,7 @@ func (c *catalogue) addField(path []string) {
 	c.add(p)
 }
 
-// addNumbers adds the other forms of a number.
+// addNumbers adds the other forms of a field amount, and of a field with a decimal number in a sample.
 func (c *catalogue) addNumbers(p piece) {
 	plain := c.read(p)
 	isAmount := p.names[len(p.names)-1] == "amount"

@@ -266,7 +266,7 @@ type Match struct {
 	// Description describes the scheme in words.
 	Description string
 	// Warnings has a sentence for each weakness of the scheme, such as an ambiguous canonical string, whose recorded
-	// signature fits another message, or an unsigned part of the message.
+	// signature fits another message, or an unsigned body, field or timestamp. Method, address and headers do not count.
 	Warnings []string
 	// Samples names the explained samples. In [Result.Matches] these are all samples.
 	Samples []string
@@ -293,7 +293,7 @@ type Coverage struct {
 	What string
 	// MaxParts is the length of the longest compositions, or 0 if Options.Effort is too small for the family.
 	MaxParts int
-	// Compositions counts the compositions for all samples. Done reports whether all compositions for at
+	// Compositions counts the compositions for all samples, tried or not. Done reports whether all compositions for at
 	// least one sample were tried.
 	Compositions int64
 	Done         bool

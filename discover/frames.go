@@ -29,7 +29,7 @@ func within(name string) frame {
 	}
 }
 
-// around returns the frame with another frame inside it.
+// around returns the frame with another frame inside it. The result has only text and part.
 func (f frame) around(inner frame) frame {
 	return frame{
 		text: fmt.Sprintf(f.text, inner.text),

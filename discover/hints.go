@@ -74,7 +74,7 @@ func (f *finder) hints(result *Result) (hints []string) {
 	return append(hints, f.effortHint())
 }
 
-// hints lists the parts that the sample lacks, so the search did not try them.
+// hints lists the parts that the search did not try, and warns about white space at the end of the body.
 func (s *sample) hints() (hints []string) {
 	add := func(lacks bool, text string) {
 		if lacks {
@@ -99,7 +99,7 @@ func (s *sample) hints() (hints []string) {
 	return hints
 }
 
-// effortHint lists the families beyond the effort, or reports a complete search.
+// effortHint suggests more effort and lists up to three incomplete families, or reports a complete search.
 func (f *finder) effortHint() string {
 	var cut []string
 	for i, st := range f.stages[f.order[0]] {

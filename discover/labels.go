@@ -8,7 +8,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// addLabelled adds the plain pieces with a label before them.
+// addLabelled adds plain pieces with a label. It skips rare pieces except timestamps, and complex bodies and addresses.
 func (c *catalogue) addLabelled(on shelf, equals string) {
 	for _, p := range slices.Clone(c.pieces) {
 		tooRare := p.rarity > uncommon && p.kind != ofTimestamp

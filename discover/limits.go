@@ -83,8 +83,8 @@ func wider(pieces []present, keys []key, left float64) (list []*stage) {
 	return list
 }
 
-// rest returns a stage of the longest compositions with common separators. It is empty unless the limit excluded these
-// compositions.
+// rest returns a stage of the longest compositions with common separators, if the limit excluded them. Otherwise, and
+// for a mixed plan, the stage is empty.
 func (s *stage) rest(limit float64) *stage {
 	rest := *s
 	rest.what += ", longer compositions with common separators"

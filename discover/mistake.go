@@ -41,7 +41,7 @@ type Mistake struct {
 	//
 	//	signed hex(body), want hex(timestamp "." body)
 	//
-	// Without Explainer.Text it ends with the length of the expected canonical string.
+	// Without Explainer.Text, it ends with the length of the expected canonical string if the client signed another text.
 	Text string
 	// Canonical is the signed canonical string, or nil for an unknown cause. It can contain card data and the secret.
 	Canonical []byte
@@ -133,7 +133,7 @@ func (e *explanation) sentence(c *cause) string {
 	return e.wanted("signed" + words)
 }
 
-// wanted adds the expected scheme to a sentence without keys.
+// wanted adds the expected scheme, if Text is set, to a sentence without keys. It hides long numbers.
 func (x *Explainer) wanted(sentence string) string {
 	if x.Text != "" {
 		sentence += ", want " + x.hideKeys(x.Text)
@@ -163,7 +163,7 @@ func hideNumbers(text string) string {
 	})
 }
 
-// revealing returns the texts that reveal a secret, the longest first: the secret, its readings, and their encodings.
+// revealing returns the texts that reveal a secret, the longest first: the secret, its readings, and its encodings.
 // It omits texts of fewer than 8 bytes, because such texts can occur in any sentence.
 func revealing(secrets ...paymentsvc.Secret) (texts []string) {
 	add := func(text string) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// plan describes a family of compositions. limit is its maximum work, in compositions of short texts. The search skips
-// the longest compositions above the limit.
+// plan describes a family of compositions. limit is its maximum work with Options.Effort 1 for each reading of the
+// secret, in compositions of short texts. The search skips the longest compositions above the limit.
 type plan struct {
 	what       string
 	take       func(*piece) bool // chooses pieces
@@ -346,7 +346,7 @@ func isIdentified(p *piece) bool {
 	return upTo(common, ofTimestamp, ofMethod, ofAddress)(p) || isCommonBody(p) || isIdentity(p)
 }
 
-// isSimplest accepts timestamp, method, path and body, and a digest of the body.
+// isSimplest accepts timestamp, method (also in lower case), path, uri, body and the hexadecimal SHA-256 of the body.
 func isSimplest(p *piece) bool {
 	return p.shelf == plain && p.kind.core() && p.rarity == common && p.cost <= 2
 }
@@ -355,7 +355,7 @@ func isCommonBody(p *piece) bool {
 	return p.shelf == plain && p.kind == ofBody && p.rarity == common && p.cost <= 3
 }
 
-// rareCore accepts all forms of timestamp, method, address and body, labelled parts, and common lists and digests.
+// rareCore accepts all forms of core kinds, labelled parts except fields and words, and common lists and digests.
 func rareCore(p *piece) bool {
 	switch p.shelf {
 	case plain:
@@ -369,13 +369,13 @@ func rareCore(p *piece) bool {
 	}
 }
 
-// unlabelledNextToList accepts the parts without a name next to a list of fields.
+// unlabelledNextToList accepts the parts without a label that may be next to a list of fields.
 func unlabelledNextToList(p *piece) bool {
 	return upTo(common, ofTimestamp, ofMethod, ofAddress, ofSecret, ofHeader, ofWord)(p) ||
 		upTo(uncommon, ofTimestamp)(p)
 }
 
-// anyNextToList accepts the parts next to a list of fields.
+// anyNextToList accepts the parts, with and without a label, that may be next to a list of fields.
 func anyNextToList(p *piece) bool {
 	labelled := (p.shelf == equalsSign || p.shelf == colon) && p.rarity <= uncommon &&
 		slices.Contains([]kind{ofTimestamp, ofSecret, ofMethod, ofAddress}, p.kind)

@@ -45,8 +45,8 @@ type reader struct {
 	classes []*class
 	keep    func(*composition) (enough bool)
 	enough  bool
-	steps   int // number of read pieces since the last call of read
-	total   int // number of read pieces
+	steps   int // attempts to read a piece since the last call of read
+	total   int // attempts to read a piece
 
 	edge   edge
 	trail  string

@@ -18,11 +18,11 @@ type hit struct {
 
 // search runs stages on all workers until the first hit.
 type search struct {
-	wanted  []string
+	wanted  []string // possible sums of the signature of the current sample
 	workers int
 
-	tried atomic.Int64
-	stop  atomic.Bool
+	tried atomic.Int64 // compositions of all samples
+	stop  atomic.Bool  // a worker found a hit
 	mu    sync.Mutex
 	found *hit
 }
@@ -102,11 +102,11 @@ type worker struct {
 	states  [][]byte // state of the inner hash before the piece at each depth
 	path    []place  // piece at each depth
 	used    uint64   // bit set of groups
-	extras  int
-	special int // number of special pieces
-	last    int // group of the last piece with a fixed order
-	tried   int64
-	pending int // blocks hashed since the last check of ctx
+	extras  int      // number of extras so far
+	special int      // number of special pieces so far
+	last    int      // group of the last piece other than an extra, or -1
+	tried   int64    // compositions not yet added to search.tried
+	pending int      // blocks hashed since the last check of ctx
 
 	around  paymentsvc.CanonicalFunc // wrapping of the stage, or nil
 	message paymentsvc.Message
@@ -224,7 +224,7 @@ func (w *worker) tooSpecial(g *stageGroup, text int) bool {
 	return w.stage.maxSpecial > 0 && w.special == w.stage.maxSpecial && g.isSpecial(text)
 }
 
-// unsorted reports whether a text belongs before the previous text.
+// unsorted reports whether a text belongs before the previous text or equals it. It is false for an unsorted plan.
 func (w *worker) unsorted(depth int, text string) bool {
 	if !w.stage.sorted {
 		return false

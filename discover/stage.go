@@ -7,13 +7,13 @@ import (
 
 // stage is a plan for one sample: its pieces, and its compositions within the limits.
 type stage struct {
-	plan   // max is less than wanted if there are too many compositions
+	plan   // max is less than wanted if there are too many compositions or too few groups
 	groups []stageGroup
 	keys   []key
 	wanted int       // max of the plan
 	counts []float64 // compositions by their number of pieces, for all keys
-	total  int64     // compositions up to max pieces
-	weight float64   // work of a composition; see weigh
+	total  int64     // compositions of min to max pieces
+	weight float64   // work of a composition in relation to a short text; see weigh
 	short  bool      // made by rest from the previous stage
 	done   bool      // all compositions were tried
 }
@@ -141,7 +141,7 @@ func (c *catalogue) present(sample int) (list []present) {
 	return list
 }
 
-// stageGroups returns the groups of the pieces in a plan.
+// stageGroups returns the groups of the pieces in a plan, at most 64. It skips pieces of further groups.
 func stageGroups(pieces []present, plan plan) (groups []stageGroup) {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	type place struct{ group, number int }

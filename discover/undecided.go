@@ -59,7 +59,7 @@ func (c *catalogue) neighbours(p *piece) (same []*piece) {
 	return same
 }
 
-// listsBeside returns the lists with one different option.
+// listsBeside returns the lists with one different option, except separators and Omit. It includes the list itself.
 func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	change := func(set func(*canonical.FieldList)) {
 		other := list
@@ -86,7 +86,7 @@ func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	return others
 }
 
-// formsBeside returns the forms of JSON with one different option.
+// formsBeside returns the forms of JSON with one different option, except white space. It includes the form itself.
 func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	change := func(set func(*canonical.JSONForm)) {
 		other := form
@@ -172,8 +172,8 @@ type probe struct {
 	message *paymentsvc.Message
 }
 
-// probes returns messages that distinguish the forms of a body, the most useful first. It returns nil if the body is
-// not a JSON object.
+// probes returns messages that distinguish the forms of a body, the most useful first. A small example replaces a large
+// body. The result is nil if the body is not a JSON object.
 func (f *finder) probes() (list []probe) {
 	m := f.samples[f.primary].message
 	body := m.Body

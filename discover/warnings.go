@@ -18,7 +18,7 @@ const spaceUnsigned = "white space in the body is not signed, so an attacker can
 	"the body, the service may sign the original bytes: capture the original bytes"
 
 // warnings returns a sentence for each possible change of a recorded message under the same signature. fields are the
-// fields of the messages. The result depends only on the structure of the composition.
+// fields of the messages. The result depends only on fields and the structure of the composition.
 func (c *composition) warnings(fields []string) (list []string) {
 	if ambiguity := c.ambiguity(); ambiguity != "" {
 		list = append(list, ambiguity)
@@ -115,7 +115,7 @@ func (p *piece) caseMatters() bool {
 	}
 }
 
-// unsigned returns a warning for each unsigned part of a message.
+// unsigned warns about an unsigned body, unsigned fields and an unsigned timestamp, but not about method and address.
 func (c *composition) unsigned(fields []string) (list []string) {
 	signed := map[string]bool{}
 	whole, stamped := false, false
@@ -153,7 +153,7 @@ func (c *composition) unsigned(fields []string) (list []string) {
 	return list
 }
 
-// inWords returns "a, b and c".
+// inWords returns "a, b and c". names must not be empty.
 func inWords(names []string) string {
 	last := len(names) - 1
 	if last == 0 {
@@ -162,7 +162,7 @@ func inWords(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// fieldNames returns the names of the scalar fields in all samples, except names that contain the secret.
+// fieldNames returns the dotted paths of scalar fields in any sample, except paths that reveal the secret; see leaves.
 func (c *catalogue) fieldNames() (names []string) {
 	for _, path := range c.paths {
 		if name := strings.Join(path, "."); !c.showsSecret(name) {

@@ -221,10 +221,10 @@ func SkipSpace(data []byte, i int) int {
 	return i
 }
 
-// Texts returns sorted lines. Each line has the path (names and indexes) and the text of a non-empty value in data.
-// Objects with equal members have equal lines, in any order and with any white space. A number and a string with the
-// same text have equal lines. ok is false if the lines lose information, because data is invalid JSON or UTF-8, has
-// half a surrogate pair, or has a duplicate name in an object.
+// Texts returns sorted lines. Each line has the path (names and indexes) and the text of a string, number or boolean in
+// data, except "". Objects with equal members have equal lines, in any order and with any white space. A string and
+// another value with the same text have equal lines. ok is false if the lines lose information, because data is invalid
+// JSON or UTF-8, has half a surrogate pair, or has a duplicate name in an object.
 func Texts(data []byte) (lines []string, ok bool) {
 	if !json.Valid(data) || !utf8.Valid(data) {
 		return nil, false

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// idleConnections limits the idle connections per host. Up to this many concurrent callers reuse connections.
+	// idleConnections limits the idle connections, also per host. Up to this many concurrent callers reuse connections.
 	idleConnections = 100
 	// idleTimeout is below the default of Apache and Node, 5 seconds. If the server closed an idle connection first, a
 	// start sent on it would have an unknown outcome.
@@ -37,7 +37,7 @@ func Default() *http.Transport {
 	}
 }
 
-// dial returns a [*conn] for TCP.
+// dial returns a [*conn] for TCP, and the original connection for another network.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	dialed, err := dialer.DialContext(ctx, network, address)
@@ -76,7 +76,7 @@ func (c *conn) Close() error {
 	return c.SetDeadline(time.Unix(1, 0))
 }
 
-// closeNow closes the connection gracefully if every attempt on it got a complete response.
+// closeNow closes the connection, gracefully if it had an attempt and every attempt got a complete response.
 func (c *conn) closeNow() error {
 	if c.complete && !c.broken {
 		_ = c.SetLinger(-1)

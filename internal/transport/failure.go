@@ -28,7 +28,7 @@ func (f *failure) Unwrap() error { return f.err }
 
 func (f *failure) Error() string { return strings.Map(printable, shown(f.err)) }
 
-// shown returns the parts of err's text that cannot repeat the request.
+// shown returns the parts of err's text that cannot repeat the request. For an unknown error it returns the type.
 func shown(err error) string {
 	switch e := err.(type) { //nolint:errorlint // shown walks the tree of errors
 	case *net.OpError:
@@ -76,7 +76,7 @@ func shownAll(errs []error) string {
 	return strings.Join(texts, ": ")
 }
 
-// isKnown reports whether err has a constant text, or a type of net/http or its packages, which quote foreign text.
+// isKnown reports whether err has a constant text, or a type of a standard package that quotes foreign text.
 func isKnown(err error) bool {
 	for _, known := range constantErrors {
 		if err == known { //nolint:errorlint // only the text of err itself is shown
@@ -106,7 +106,7 @@ func packageOf(v any) string {
 	return kind.PkgPath()
 }
 
-// knownText reports whether a text without its quoted parts is an error of net/http. Most of these errors have no type.
+// knownText reports whether a text without its quoted parts is an error of net/http, TLS or gzip. Most have no type.
 // If a proxy sends such a text, the log shows only this text.
 func knownText(text string) bool {
 	switch text {

@@ -16,13 +16,13 @@ import (
 // guard counts how often an attempt delivers its request, from the hooks of its trace. Only a foreign transport can
 // deliver twice, see [Client.deliversOnce]. The lock of [attemptTrace] protects it.
 type guard struct {
-	// The request. The signature is "" without a Signature header.
+	// The request. The signature is "" unless the request has exactly one Signature value.
 	url                     url.URL
 	host, length, signature string
 
 	abandoned bool // the attempt ended without a complete response, so even a first delivery is too late
 
-	again    int               // requests for a connection to the service after a delivery
+	again    int               // pending requests for a connection to the service, made after a delivery
 	pending  [kinds]int        // connections without a header so far
 	writing  int               // headers begun and not ended
 	possible [kinds]bool       // kinds of connection that the current header may be on
@@ -140,7 +140,7 @@ func (g *guard) deliveries(kind connKind) int {
 	return max(count.signed, count.sized)
 }
 
-// kindOf returns the kind of a connection. It returns addressed for nil, because the real connection is unknown.
+// kindOf returns the kind of a connection. It returns addressed for an unknown connection (nil or a panic).
 func kindOf(conn net.Conn) (kind connKind) {
 	defer func() { _ = recover() }() // foreign connections may panic, for example HTTP/3's
 	switch {

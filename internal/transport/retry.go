@@ -13,7 +13,7 @@ import (
 // Retry is a policy of exponential back-off with jitter.
 type Retry struct {
 	MaxAttempts int
-	BaseDelay   time.Duration // before the second attempt; doubled before each further attempt
+	BaseDelay   time.Duration // longest wait before the second attempt; doubled before each further attempt
 	MaxDelay    time.Duration // limits each wait, Retry-After included
 }
 
@@ -38,7 +38,7 @@ func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err err
 	return delay, true
 }
 
-// transient reports whether a retry may succeed, because the response is missing, truncated, 429 or 5xx.
+// transient reports whether a retry may succeed: after a missing or truncated response, 429 or 5xx, not ErrTooLarge.
 func transient(last Result, err error) bool {
 	if errors.Is(err, ErrTooLarge) {
 		return false
@@ -61,7 +61,7 @@ func (p Retry) backOff(n int) time.Duration {
 
 // RetryAfter returns the wait of a Retry-After header in seconds or as a date. It compares a date with the Date header,
 // because the service's clock sets both. Without a Date header, it compares the date with at, the local time of the
-// response.
+// response. It returns false unless the wait is positive.
 func RetryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -23,9 +23,9 @@ type attemptTrace struct {
 	repeated atomic.Bool // the guard stopped a second delivery
 
 	mu      sync.Mutex
-	got     bool // the transport got a connection, for any request
-	revoked bool
-	ended   bool
+	got     bool   // the transport got a connection, for any request
+	revoked bool   // notSent returned true, so a later connection is closed
+	ended   bool   // finish was called
 	guard   *guard // nil for a transport that cannot deliver twice
 	conns   []net.Conn
 	first   [1]net.Conn // initial memory of conns
@@ -106,10 +106,10 @@ func (a *attemptTrace) stop() {
 	a.end()
 }
 
-// notSent ends the attempt and proves that no byte left or will leave. The transport requested a connection and did
-// not get one, and the body is unread. Missing header events are not proof, because over HTTP/2 a whole request can
-// arrive without them. The body matters for foreign transports and registered protocols, because they can send
-// without a traced connection.
+// notSent ends the attempt, and reports whether provably no byte left or will leave. It is true if the transport
+// requested a connection and did not get one, and the body is unread. Missing header events are not proof, because
+// over HTTP/2 a whole request can arrive without them. The body matters for foreign transports and registered
+// protocols, because they can send without a traced connection.
 func (a *attemptTrace) notSent() bool {
 	a.end() // before the check, so that a later connection is not used
 	a.mu.Lock()
@@ -164,7 +164,7 @@ func (b *body) open(data []byte, foreign bool) io.ReadCloser {
 	return io.NopCloser(&b.own)
 }
 
-// revoke reports whether the body is unread.
+// revoke ends all reads of the body, and reports whether the body was unread.
 func (b *body) revoke() (unread bool) {
 	if b.foreign != nil {
 		return b.foreign.revoke()

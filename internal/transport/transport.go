@@ -29,10 +29,10 @@ var (
 // Config configures a Client. HTTP and Trust are optional.
 type Config struct {
 	HTTP             *http.Client  // nil means a new client on Default
-	Timeout          time.Duration // of one attempt, including the response
+	Timeout          time.Duration // of one attempt, including the response; a shorter HTTP.Timeout replaces it
 	MaxResponseBytes int64         // of one response, decompressed
 	UserAgent        string
-	Trust            bool // a foreign RoundTripper passes the context on and sends a request at most once
+	Trust            bool // promises that a foreign RoundTripper passes the context on and sends a request at most once
 }
 
 // Client makes attempts at requests. It is safe for concurrent use.
@@ -78,15 +78,15 @@ type Result struct {
 	Repeated bool
 	// SignedAt is the time before the signature.
 	SignedAt time.Time
-	// ClockShift is the timestamp header minus the local time, or 0 for a difference of at most two seconds.
+	// ClockShift is the timestamp header minus the local time, or 0 for at most two seconds or an unreadable header.
 	ClockShift time.Duration
-	// Status, Header and At (the time of the header) describe the response. Status is 0 without a response.
+	// Status, Header and At (the time of the header) describe the response. Status is 0 without a valid status.
 	Status int
 	Header http.Header
 	At     time.Time
-	// Body has the received bytes of the body. It is complete if Err is nil.
+	// Body has the received bytes of the body, at most MaxResponseBytes. It is complete if Err is nil.
 	Body []byte
-	// Err is the reason for an incomplete response.
+	// Err is the reason for a missing or incomplete response, or nil.
 	Err      error
 	Duration time.Duration
 }
@@ -244,7 +244,7 @@ func (c *Client) readResponse(resp *http.Response, result *Result) (err error) {
 	return err
 }
 
-// readBody reads a body to its end. It returns ErrTooLarge for a body above MaxResponseBytes.
+// readBody reads a body to its end, or up to MaxResponseBytes with ErrTooLarge. A status below 200 has no body.
 func (c *Client) readBody(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }() // its error does not change the bytes
 	if resp.StatusCode < 200 {
