@@ -84,8 +84,11 @@ func (d *discovery) next(results []found) error {
 
 // write writes the files of -out, and returns their names.
 func (d *discovery) write(text string) (names []string, err error) {
+	if err := os.MkdirAll(d.Text("out"), 0o700); err != nil {
+		return nil, fmt.Errorf("-out: %w", err)
+	}
 	for _, file := range []struct{ name, content string }{{textFile, text + "\n"}, {goFile, goCode(text)}} {
-		if err := capture.ReplaceFile(d.Text("out"), file.name, []byte(file.content)); err != nil {
+		if err := cli.Replace(filepath.Join(d.Text("out"), file.name), []byte(file.content)); err != nil {
 			return nil, fmt.Errorf("-out: %w", err)
 		}
 		names = append(names, filepath.Join(d.Value("out").Texts[0], file.name))

@@ -76,23 +76,6 @@ func NewFile(dir, name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// ReplaceFile writes a file like [NewFile], but replaces an existing file. Readers see the old or the whole new file.
-func ReplaceFile(dir, name string, content []byte) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(dir, "."+name+"-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
-	_, err = file.Write(content)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), filepath.Join(dir, name))
-}
-
 // Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] returns the same address, header and
 // body, unless the body is truncated. For a character that is invalid in HTTP text, Write only returns an error.
 func Write(w io.Writer, m Message) error {

@@ -107,7 +107,7 @@ func withoutPath(err error) error {
 
 // ReplaceFile writes the file of a flag. Readers see the old or the whole new file. The error has the flag's text.
 func (c *Call) ReplaceFile(flag string, data []byte) error {
-	err := renameInto(c.Text(flag), data)
+	err := Replace(c.Text(flag), data)
 	if reason, ok := errors.AsType[syscall.Errno](err); ok {
 		err = reason // without the name of the temporary file
 	}
@@ -118,8 +118,8 @@ func (c *Call) ReplaceFile(flag string, data []byte) error {
 	return err
 }
 
-// renameInto writes a temporary file and renames it.
-func renameInto(name string, data []byte) error {
+// Replace writes a file with access only for its owner. Readers see the old or the whole new file.
+func Replace(name string, data []byte) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return errors.New("is a directory")
 	}
