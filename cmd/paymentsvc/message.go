@@ -21,6 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // maxMessage limits the bodies for listen, verify, discover -listen and -proxy. The document specifies no limit.
@@ -147,17 +148,6 @@ func events() []string {
 	}
 }
 
-// notification is the body of a notification, with the fields in the order of section 6.
-type notification struct {
-	Event             string            `json:"event"`
-	OrderID           string            `json:"order_id"`
-	Status            int64             `json:"status"`
-	StatusDescription string            `json:"status_description"`
-	StatusCode        int64             `json:"status_code"`
-	Amount            paymentsvc.Amount `json:"amount"`
-	UserData          string            `json:"user_data,omitempty"`
-}
-
 // notificationBody composes the body of an event from the flags.
 func notificationBody(c *cli.Call, event string) ([]byte, error) {
 	if !paymentsvc.EventType(event).Known() {
@@ -167,9 +157,9 @@ func notificationBody(c *cli.Call, event string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := notification{
-		Event: event, OrderID: values["order_id"], StatusDescription: values["status_description"],
-		UserData: values["user_data"],
+	n := paymentsvctest.Notification{
+		Event: paymentsvc.EventType(event), OrderID: values["order_id"],
+		StatusDescription: paymentsvc.StatusName(values["status_description"]), UserData: values["user_data"],
 	}
 	for name, number := range map[string]*int64{"status": &n.Status, "status_code": &n.StatusCode} {
 		*number, err = strconv.ParseInt(values[name], 10, 64)
