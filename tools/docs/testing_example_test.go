@@ -258,9 +258,10 @@ func TestNotificationBeforeTheResponse(t *testing.T) {
 	}
 }
 
-func TestMySigner(t *testing.T) {
-	srv, _ := service(t)
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret}) // your own
+// signing returns a client of srv with your own signer.
+func signing(t *testing.T, srv *paymentsvctest.Server, c paymentsvc.HMACConfig) *paymentsvc.Client {
+	t.Helper()
+	signer, err := paymentsvc.NewHMACSigner(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +271,12 @@ func TestMySigner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return client
+}
+
+func TestMySigner(t *testing.T) {
+	srv, _ := service(t)
+	client := signing(t, srv, paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
 	if err := checkout(client, "order-1"); err != nil {
 		t.Error(err)
 	}
@@ -278,18 +285,9 @@ func TestMySigner(t *testing.T) {
 
 func TestWrongClockIsRejected(t *testing.T) {
 	srv, _ := service(t)
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+	client := signing(t, srv, paymentsvc.HMACConfig{
 		Scheme: scheme, Secret: secret, Now: func() time.Time { return time.Now().Add(10 * time.Minute) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := srv.ClientConfig(42)
-	cfg.Signer = signer
-	client, err := paymentsvc.NewClient(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := checkout(client, "order-1"); !errors.Is(err, paymentsvc.ErrUnauthorized) {
 		t.Errorf("the error is %v", err)
 	}
