@@ -291,8 +291,9 @@ func decodeError(err error, into any) error {
 		return failure(http.StatusBadRequest, "unknown_name", field, "unknown name %q%s", field,
 			cli.NearestOf(field, names))
 	}
-	// encoding/json has no type for the error of a time that is not a string.
-	if _, isTime := errors.AsType[*time.ParseError](err); isTime || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
+	// The other errors are those of time.Time, because no other field decodes itself.
+	_, isSyntax := errors.AsType[*json.SyntaxError](err)
+	if wrong == nil && !isSyntax && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return failure(http.StatusBadRequest, "type", "", "a time is not in the form 2006-01-02T15:04:05Z")
 	}
 	return failure(http.StatusBadRequest, "body", "", "the body is not a JSON object")
