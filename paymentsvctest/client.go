@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strconv"
@@ -191,4 +192,29 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 func (c *memoryConn) SetLinger(int) error {
 	c.reset.Store(true)
 	return nil
+}
+
+// handle calls a handler as a server does.
+func handle(h http.Handler, req *http.Request) (status int, err error) {
+	req.RequestURI, req.Host, req.RemoteAddr = req.URL.RequestURI(), req.URL.Host, "192.0.2.1:1234"
+	req.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
+	w := httptest.NewRecorder()
+	defer func() {
+		if stopped := recover(); stopped == http.ErrAbortHandler { //nolint:errorlint // net/http makes the same comparison
+			status, err = 0, http.ErrAbortHandler
+		} else if stopped != nil {
+			panic(stopped)
+		}
+	}()
+	h.ServeHTTP(finalStatus{w}, req)
+	return w.Code, nil
+}
+
+// finalStatus ignores informational statuses, such as 100.
+type finalStatus struct{ *httptest.ResponseRecorder }
+
+func (w finalStatus) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		w.ResponseRecorder.WriteHeader(status)
+	}
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -378,29 +376,4 @@ func (s *Server) signed(
 	m := messageOf(paymentsvc.KindNotification, req, req.URL, body)
 	signature, err := s.cfg.Scheme.Signature(secret, m)
 	return m, signature, err
-}
-
-// handle calls a handler as a server does.
-func handle(h http.Handler, req *http.Request) (status int, err error) {
-	req.RequestURI, req.Host, req.RemoteAddr = req.URL.RequestURI(), req.URL.Host, "192.0.2.1:1234"
-	req.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
-	w := httptest.NewRecorder()
-	defer func() {
-		if stopped := recover(); stopped == http.ErrAbortHandler { //nolint:errorlint // net/http makes the same comparison
-			status, err = 0, http.ErrAbortHandler
-		} else if stopped != nil {
-			panic(stopped)
-		}
-	}()
-	h.ServeHTTP(finalStatus{w}, req)
-	return w.Code, nil
-}
-
-// finalStatus ignores informational statuses, such as 100.
-type finalStatus struct{ *httptest.ResponseRecorder }
-
-func (w finalStatus) WriteHeader(status int) {
-	if status >= http.StatusOK {
-		w.ResponseRecorder.WriteHeader(status)
-	}
 }
