@@ -152,7 +152,8 @@ func (c *catalogue) addHeaderValues() {
 		for _, host := range c.plainPieces(common, ofHost) {
 			for _, body := range c.plainPieces(uncommon, ofBody) {
 				if body.text == "base64(sha256(body))" {
-					c.addSequence(piece{kind: ofBlock, shelf: blocks, group: c.group("block")}, repeated(";", 3), date, host, body)
+					block := piece{kind: ofBlock, shelf: blocks, group: c.group("block")}
+					c.addSequence(block, repeated(";", 3), date, host, body)
 				}
 			}
 		}

@@ -133,7 +133,8 @@ func TestMatrixOfFaultsAndEndpoints(t *testing.T) {
 			for connection, kept := range map[string]bool{"new connection": false, "kept connection": true} {
 				t.Run(fmt.Sprintf("%s %s/%s/%s", row.which, row.faults, o.endpoint, connection), func(t *testing.T) {
 					t.Parallel()
-					if !strings.HasPrefix(row.faults, "hang") && row.faults != "slow 1h" { // these wait for the timeout of the client
+					// hang and slow wait for the timeout of the client.
+					if !strings.HasPrefix(row.faults, "hang") && row.faults != "slow 1h" {
 						check(t, paymentsvctest.Start(t, config(everyStartCounts)), kept)
 					}
 					synctest.Test(t, func(t *testing.T) {

@@ -129,7 +129,8 @@ func (p *program) wait(ctx context.Context) (summary, error) {
 			if err != nil {
 				p.log.Warn("the database does not respond", "err", err)
 			} else {
-				p.log.Info("payouts wait", "payouts", starting+created, "paused", sent.status.Paused, "reason", sent.status.Reason)
+				p.log.Info("payouts wait", "payouts", starting+created,
+					"paused", sent.status.Paused, "reason", sent.status.Reason)
 			}
 		}
 		pause(ctx, max(lookInterval, 10*time.Since(begun))) // a summary of a large file costs time
