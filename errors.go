@@ -66,7 +66,8 @@ var (
 type Error struct {
 	// Endpoint is the path below [Config].BaseURL, such as "init_payment/card".
 	Endpoint string
-	// Outcome reports whether money may have moved.
+	// Outcome reports whether this call may have been carried out. For a start, this means whether money may have moved.
+	// For a status call, it says nothing about the payment; see [OutcomeOf].
 	Outcome Outcome
 	// Attempts counts the attempts of the call. It is 0 if the call failed before the first attempt.
 	Attempts int
@@ -105,7 +106,7 @@ func (e *Error) Error() string {
 	case OutcomeRejected:
 		b.WriteString("rejected: ")
 	default:
-		if strings.HasPrefix(e.Endpoint, "init_") {
+		if e.starts() {
 			b.WriteString("outcome unknown, the request may have been carried out: ")
 		}
 	}

@@ -48,8 +48,10 @@ func (o Outcome) String() string {
 	}
 }
 
-// OutcomeOf returns the [Outcome] of the [*Error] in err's tree. It returns OutcomeUnknown for nil, for an error
-// without an *Error, and for joined errors with different outcomes.
+// OutcomeOf returns the [Outcome] of the failed start in err's tree. It returns OutcomeUnknown for nil, for an error
+// without an *Error, and for joined errors with different outcomes. It also returns OutcomeUnknown for the error of a
+// status call or of [Client.GetBalance], because such an error does not describe the start that it may follow.
+// [Error].Outcome has the outcome of any call itself.
 func OutcomeOf(err error) Outcome {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -63,11 +65,12 @@ func OutcomeOf(err error) Outcome {
 	return found[0].outcome()
 }
 
-// SafeToRetry reports whether the program can repeat a failed call with the same user_data: without a second payment,
+// SafeToRetry reports whether the program can repeat a failed start with the same user_data: without a second payment,
 // and with a chance of success. It is true for [OutcomeNotSent] except [ErrInvalidRequest]. It is also true for
 // [OutcomeRejected] with [ErrUnauthorized] or [ErrRateLimited], because these concern the caller and not the order. It
-// is false for nil, for an error without an *Error, and for joined errors unless each *Error is safe. Back off before
-// you retry: see [Error.RetryAfter].
+// is false for nil, for an error without an *Error, and for joined errors unless each *Error is safe. It is false for
+// the error of a status call or of [Client.GetBalance]: these calls can be repeated after any error, but a start before
+// them perhaps not. Back off before you retry: see [Error.RetryAfter].
 func SafeToRetry(err error) bool {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -102,13 +105,17 @@ func errorsIn(err error) []*Error {
 	return nil
 }
 
-// outcome returns e.Outcome. A nil e is unknown.
+// outcome returns e.Outcome for a start, and for an e without an endpoint. Any other e is unknown, because a program may
+// return the error of a status call after a start with an unknown outcome.
 func (e *Error) outcome() Outcome {
-	if e == nil {
+	if e == nil || e.Endpoint != "" && !e.starts() {
 		return OutcomeUnknown
 	}
 	return e.Outcome
 }
+
+// starts reports whether e is the error of a call that starts an operation.
+func (e *Error) starts() bool { return strings.HasPrefix(e.Endpoint, "init_") }
 
 // judge reads the result of an attempt into out, or returns an *Error with the outcome.
 func (c *Client) judge(e endpoint, attempts int, result transport.Result, out response) *Error {

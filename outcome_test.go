@@ -194,13 +194,13 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 						assert.NoError(t, err, "%s %d", op.name, status)
 						continue
 					}
-					require.Error(t, err, "%s %d", op.name, status)
-					assert.Nil(t, response)
-					assert.Equal(t, want(status), paymentsvc.OutcomeOf(err).String(), "%s %d: %v", op.name, status, err)
+					e, failure := errors.AsType[*paymentsvc.Error](err)
+					require.True(t, failure, "%s %d", op.name, status)
+					failed(t, response, err, e.Outcome)
+					assert.Equal(t, want(status), e.Outcome.String(), "%s %d: %v", op.name, status, err)
 					incomplete := errors.Is(err, io.ErrUnexpectedEOF)
 					retried := !op.starts && (status == http.StatusTooManyRequests || status/100 == 5 || incomplete)
 					assert.Equal(t, map[bool]int{false: 1, true: 2}[retried], sent, "%s %d: attempts", op.name, status)
-					e := failed(t, response, err, paymentsvc.OutcomeOf(err))
 					assert.Equal(t, paymentsvc.Error{
 						Endpoint: op.path, HTTPStatus: status, Attempts: sent, Body: []byte(body),
 					}, paymentsvc.Error{
@@ -210,7 +210,7 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 					assert.Equal(t, unauthorized, errors.Is(err, paymentsvc.ErrUnauthorized))
 					assert.Equal(t, status == http.StatusTooManyRequests, errors.Is(err, paymentsvc.ErrRateLimited))
 					about := unauthorized || status == http.StatusTooManyRequests
-					safe := want(status) == rejected && about
+					safe := want(status) == rejected && about && op.starts
 					assert.Equal(t, safe, paymentsvc.SafeToRetry(err), "%s %d", op.name, status)
 					reported := errors.As(err, new(*paymentsvc.ServiceError))
 					advised := status/100 == 4 && want(status) == unknown && !reported
@@ -309,6 +309,11 @@ func TestOutcomeOfAndSafeToRetryReadTheTreeOfErrors(t *testing.T) {
 	forbidden := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 403, Err: io.EOF}
 	limited := &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 429, Err: io.EOF}
 	lost := &paymentsvc.Error{HTTPStatus: 401, Err: io.EOF}
+	of := func(endpoint string, e *paymentsvc.Error) error {
+		called := *e
+		called.Endpoint = endpoint
+		return &called
+	}
 	for _, test := range []struct {
 		name string
 		err  error
@@ -336,6 +341,13 @@ func TestOutcomeOfAndSafeToRetryReadTheTreeOfErrors(t *testing.T) {
 			paymentsvc.OutcomeUnknown, false,
 		},
 		{"a nil *Error", (*paymentsvc.Error)(nil), paymentsvc.OutcomeUnknown, false},
+		{"a start", of("init_payment/card", notSent), paymentsvc.OutcomeNotSent, true},
+		{"a status call that was not sent", of("status_payment", notSent), paymentsvc.OutcomeUnknown, false},
+		{"a status call that does not find the payment", of("status_payment", refused), paymentsvc.OutcomeUnknown, false},
+		{"a status call with 401", of("status_payout", noKey), paymentsvc.OutcomeUnknown, false},
+		{"a balance with 429", of("get_balance", limited), paymentsvc.OutcomeUnknown, false},
+		{"a safe start beside a status call", errors.Join(notSent, of("status_payment", notSent)),
+			paymentsvc.OutcomeUnknown, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			assert.Equal(t, test.want, paymentsvc.OutcomeOf(test.err))

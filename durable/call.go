@@ -156,7 +156,10 @@ func (s *Store) reportCall(ctx context.Context, endpoint string, begun time.Time
 	}
 	c := Call{Endpoint: endpoint, Duration: s.now().Sub(begun)}
 	if err != nil {
-		c.Err, c.Outcome = printable(err), paymentsvc.OutcomeOf(err)
+		c.Err = printable(err)
+	}
+	if failure, ok := errors.AsType[*paymentsvc.Error](err); ok {
+		c.Outcome = failure.Outcome
 	}
 	s.c.Hooks.Call(ctx, c)
 }

@@ -218,13 +218,14 @@ func (p *pendingPolls) observe(now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	caller := errors.Is(err, paymentsvc.ErrUnauthorized) || errors.Is(err, paymentsvc.ErrRateLimited)
-	if err == nil || paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeRejected && !caller {
+	failure, ok := errors.AsType[*paymentsvc.Error](err)
+	if err == nil || ok && failure.Outcome == paymentsvc.OutcomeRejected && !caller {
 		p.failures = 0
 		return
 	}
 	p.failures++
 	wait := schedule.Backoff(p.failures+3, time.Minute)
-	if failure, ok := errors.AsType[*paymentsvc.Error](err); ok {
+	if ok {
 		retryAfter, _ := failure.RetryAfter()
 		wait = max(wait, min(retryAfter, maxRetryAfter))
 	}

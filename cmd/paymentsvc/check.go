@@ -62,9 +62,10 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	seen, stopped, err := session.Run(ctx, plan)
+	failure, called := errors.AsType[*paymentsvc.Error](err)
 	switch {
 	case errors.Is(err, paymentsvc.ErrInvalidRequest),
-		ctx.Err() == nil && paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeNotSent:
+		called && ctx.Err() == nil && failure.Outcome == paymentsvc.OutcomeNotSent:
 		return cli.Usagef("the request cannot be sent: %s", key.Mask(err.Error()))
 	case err != nil:
 		return err

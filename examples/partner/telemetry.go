@@ -91,8 +91,10 @@ func (t *telemetry) Hooks() durable.Hooks {
 			ctx, span := t.tracer.Start(ctx, endpoint, trace.WithSpanKind(trace.SpanKindClient),
 				trace.WithAttributes(attribute.String("user_data", userData)))
 			return ctx, func(err error) {
+				if failure, ok := errors.AsType[*paymentsvc.Error](err); ok {
+					span.SetAttributes(attribute.String("outcome", failure.Outcome.String()))
+				}
 				if err != nil {
-					span.SetAttributes(attribute.String("outcome", paymentsvc.OutcomeOf(err).String()))
 					span.SetStatus(codes.Error, err.Error()) // the error does not contain a body
 				}
 				span.End()

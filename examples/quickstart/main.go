@@ -185,8 +185,8 @@ func (t losesResponses) RoundTrip(r *http.Request) (*http.Response, error) {
 // printFailure prints an error and the next step of a program.
 func printFailure(out io.Writer, label string, err error) {
 	printLine(out, label, "%v", err)
-	switch _, called := errors.AsType[*paymentsvc.Error](err); {
-	case !called: // a wrong setting
+	switch failure, called := errors.AsType[*paymentsvc.Error](err); {
+	case !called, failure.Endpoint == "get_balance": // a wrong setting, or a call without a payment
 	case paymentsvc.SafeToRetry(err):
 		printLine(out, "", "retry later with the same user_data; for 401 and 403 correct the key or the clock first")
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:

@@ -2,6 +2,7 @@ package traced
 
 import (
 	"context"
+	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -19,8 +20,10 @@ func Hooks(traces trace.TracerProvider) durable.Hooks {
 		Trace: func(ctx context.Context, endpoint, userData string) (context.Context, func(error)) {
 			ctx, span := tracer.Start(ctx, endpoint, trace.WithAttributes(attribute.String("user_data", userData)))
 			return ctx, func(err error) {
+				if failure, ok := errors.AsType[*paymentsvc.Error](err); ok {
+					span.SetAttributes(attribute.String("outcome", failure.Outcome.String()))
+				}
 				if err != nil {
-					span.SetAttributes(attribute.String("outcome", paymentsvc.OutcomeOf(err).String()))
 					span.SetStatus(codes.Error, err.Error()) // contains no part of a request or response
 				}
 				span.End()

@@ -3,6 +3,7 @@ package traced
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
@@ -74,7 +75,9 @@ func Call[R any](
 		span.SetAttributes(attribute.String("outcome", "success"))
 		return response, nil
 	}
-	span.SetAttributes(attribute.String("outcome", paymentsvc.OutcomeOf(err).String()))
+	if failure, ok := errors.AsType[*paymentsvc.Error](err); ok {
+		span.SetAttributes(attribute.String("outcome", failure.Outcome.String()))
+	}
 	span.SetStatus(codes.Error, err.Error()) // contains no part of a request or response
 	return response, err
 }
