@@ -51,7 +51,7 @@ const (
 	Started  State = "started"  // the service has the payment or payout
 	Failed   State = "failed"   // the final FAILURE of a payment
 	Rejected State = "rejected" // the call was rejected permanently
-	Review   State = "review"   // an unknown payout without an order_id needs an operator
+	Review   State = "review"   // an operator decides: an unknown payout without an order_id, or another amount was paid
 )
 
 // Table has the tables of [Schema].
@@ -193,18 +193,22 @@ func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 	return tx.Commit()
 }
 
-// match updates the row of a payment or payout. It finds the row by order_id or user_data.
+// match updates the row of a payment or payout. It finds the row by order_id or user_data. A rejected row is also
+// started, because the service has the order, unless another start for the same order may succeed.
 func match(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
 	found, err := tx.ExecContext(ctx, `
 		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END
-		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $2) AND state <> 'rejected'`, n.OrderID, n.UserData)
+		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $2) AND (state <> 'rejected' OR NOT EXISTS (
+			SELECT 1 FROM starts AS other
+			WHERE other.pays_for = starts.pays_for AND other.state NOT IN ('rejected', 'failed')))`, n.OrderID, n.UserData)
 	if err != nil {
 		return err
 	}
 	if rows, err := found.RowsAffected(); err != nil || rows > 0 {
 		return err
 	}
-	slog.WarnContext(ctx, "no start has this notification yet", "order_id", n.OrderID)
+	slog.WarnContext(ctx, "no start accepts this notification: needs review unless the response of its call follows",
+		"order_id", n.OrderID, "user_data", n.UserData)
 	return nil
 }
 
@@ -238,35 +242,48 @@ func conclude(ctx context.Context, tx *sql.Tx, orderID string) error {
 	if err != nil {
 		return err
 	}
-	if may, err := MayShip(ctx, tx, orderID); err != nil || !may {
-		return err
+	p, err := received(ctx, tx, orderID)
+	switch {
+	case err != nil:
+	case p.anotherAmount:
+		slog.WarnContext(ctx, "paid with another amount: needs review", "order_id", orderID)
+		_, err = tx.ExecContext(ctx, `UPDATE starts SET state = 'review' WHERE order_id = $1`, orderID)
+	case p.paid && !p.refunded:
+		_, err = tx.ExecContext(ctx, `INSERT INTO shipments (order_id) VALUES ($1) ON CONFLICT DO NOTHING`, orderID)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO shipments (order_id) VALUES ($1) ON CONFLICT DO NOTHING`, orderID)
 	return err
 }
 
 // MayShip reports whether an order is paid with its amount, and not refunded.
 func MayShip(ctx context.Context, tx *sql.Tx, orderID string) (bool, error) {
+	p, err := received(ctx, tx, orderID)
+	return err == nil && p.paid && !p.refunded, err
+}
+
+// payments is what the notifications of an order report.
+type payments struct{ paid, anotherAmount, refunded bool }
+
+func received(ctx context.Context, tx *sql.Tx, orderID string) (p payments, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT states.event, states.amount, starts.amount FROM states JOIN starts ON starts.order_id = states.order_id
 		WHERE states.order_id = $1 AND states.status = 'SUCCESS'`, orderID)
 	if err != nil {
-		return false, err
+		return p, err
 	}
 	defer func() { _ = rows.Close() }()
-	paid, refunded := false, false
 	for rows.Next() {
 		var event paymentsvc.EventType
 		var amount, price paymentsvc.Amount
 		if err := rows.Scan(&event, &amount, &price); err != nil {
-			return false, err
+			return p, err
 		}
 		switch event {
 		case paymentsvc.EventPaymentStatusChanged:
-			paid = amount.Equal(price)
+			p.paid = amount.Equal(price)
+			p.anotherAmount = !p.paid
 		case paymentsvc.EventRefundStatusChanged: // may arrive before the payment's SUCCESS
-			refunded = true
+			p.refunded = true
 		}
 	}
-	return paid && !refunded, rows.Err()
+	return p, rows.Err()
 }

@@ -81,7 +81,7 @@ func TestStartAppliesEarlierNotifications(t *testing.T) {
 		"paid, without its user_data":   {"SUCCESS", "10.50", "", Started, 1},
 		"failed":                        {"FAILURE", "10.50", "order-1", Failed, 0},
 		"failed, without its user_data": {"FAILURE", "10.50", "", Failed, 0},
-		"paid with another amount":      {"SUCCESS", "1.50", "", Started, 0},
+		"paid with another amount":      {"SUCCESS", "1.50", "", Review, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, _ := newTable(t)
@@ -161,6 +161,22 @@ func TestApplyKeepsFailure(t *testing.T) {
 		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
 		table.requireRow(t, "order-1", Failed, "o-1")
 	}
+}
+
+// A gateway or a wrong Config.DecodeError can report a rejection for a payment that the service has.
+func TestApplyCorrectsARejection(t *testing.T) {
+	for status, want := range map[paymentsvc.StatusName]State{"PENDING": Started, "SUCCESS": Started, "FAILURE": Failed} {
+		table, _ := newTable(t)
+		table.add(t, "order-1", Rejected, nil)
+		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
+		table.requireRow(t, "order-1", want, "o-1")
+	}
+	table, _ := newTable(t)
+	table.add(t, "order-1", Rejected, nil)
+	require.NoError(t, table.Insert(t.Context(), "order-2", "order-1", paymentsvc.MustParseAmount("10.50")))
+	require.NoError(t, table.Apply(t.Context(), payment("SUCCESS", "10.50")))
+	table.requireRow(t, "order-1", Rejected, "")
+	table.requireRow(t, "order-2", Retry, "")
 }
 
 // A failed row would let the payer pay the same order again.
