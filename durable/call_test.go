@@ -250,6 +250,7 @@ func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
 	s := openStore(t, sqlite(t), Config{Service: &service{order: func(string) string { return "" }}})
 	r := s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: s.now()})
 	assert.Equal(t, []any{row.OutcomeUnknown, noResponse}, []any{r.Kind, r.effect})
+	assert.NotEmpty(t, r.reason, "of a pause")
 }
 
 func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {

@@ -204,14 +204,22 @@ func TestProbeClaimsNothingOnAnotherServer(t *testing.T) {
 
 func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &service{before: func(int, string) error { return unanswered("") }}
+		f := &service{call: func(_ context.Context, endpoint string) error {
+			if endpoint == "init_payout" {
+				return unanswered("")
+			}
+			return nil
+		}}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 20)...)
+		for range 3 {
+			_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 1})
+			require.NoError(t, err)
+			assert.Equal(t, StatePending, pay(t, s, "").State, "a payment is no evidence about payouts")
+		}
 		runBatch(t, s, ErrPaused)
-		assert.Equal(t, 3, f.calls)
-		_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err, "a pause does not stop Pay")
-		assert.Equal(t, 4, f.calls)
+		assert.EqualValues(t, 3, count(t, s, KindPayout)[StateUnknown])
+		assert.Equal(t, StatePending, pay(t, s, "").State, "a pause does not stop Pay")
 	})
 }
 

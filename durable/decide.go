@@ -120,9 +120,8 @@ func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k De
 
 // decide applies d to r if it fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
-	public := publicRow(r)
-	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending // a decision may come before the row is overdue
-	if !d.Kind.Allowed(public) || d.Kind == DecideResend && r.OrderIDTaken {
+	early := d.Kind == DecideAcknowledge && r.State == row.Pending && s.c.PendingReview > 0 // before it is overdue
+	if !early && !d.Kind.Allowed(publicRow(r)) || d.Kind == DecideResend && r.OrderIDTaken {
 		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)
 	}
 	if d.OrderID != "" || d.Kind == DecideFound {

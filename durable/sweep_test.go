@@ -22,6 +22,19 @@ func TestLeaseTimerMeasuresOneClaim(t *testing.T) {
 	assert.Equal(t, time.Hour, timer.since(claim, now.Add(time.Hour)))
 }
 
+func TestEndedLeaseDoesNotWaitBehindManyClaims(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+			INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+			SELECT 'u' || i, 'payout', CASE i WHEN 0 THEN 'Z' ELSE 'A' || i END, 1, 0,
+				CASE i WHEN 0 THEN 1 ELSE 9000000000000 END, 0 FROM n`)
+		leases, err := s.ledger.Leases(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "u0", leases[0].UserData)
+	})
+}
+
 // The database's clock jumps a day ahead and back: times from that day count as due, and claims from it end by the
 // monotonic clock alone.
 func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
