@@ -106,13 +106,18 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	})
 }
 
-// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive.
+// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive. After a claim
+// from the future, the database's clock was wrong, so this process must watch the row for Grace.
 func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k DecisionKind) error {
 	if k != DecideResend || r.State != row.Unknown {
 		return nil
 	}
-	late, err := tx.ClaimedBefore(ctx, r, s.c.Grace.Milliseconds())
-	if err == nil && !late {
+	now, err := tx.Now(ctx)
+	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
+	if waited < 0 {
+		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
+	}
+	if err == nil && waited < s.c.Grace {
 		err = fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
 	}
 	return err

@@ -87,6 +87,13 @@ func TestResendWaitsForGrace(t *testing.T) {
 		setClock(t, db, clock.Now().Add(s.c.Grace))
 		require.NoError(t, s.Decide(t.Context(), d))
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
+
+		runBatch(t, s, nil)
+		d.Version = get(t, s, r.UserData).Version
+		setClock(t, db, clock.Now().Add(-time.Hour)) // the clock was wrong during the second call
+		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		clock.Add(s.c.Grace)
+		require.NoError(t, s.Decide(t.Context(), d))
 	})
 }
 

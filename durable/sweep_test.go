@@ -2,6 +2,8 @@ package durable
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
@@ -224,5 +227,30 @@ func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
 			SELECT 'payment', 'user-' || i, 'card', '10.50', 'unknown', 0, 0, 0 FROM n`)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StatePending: 60}, count(t, s, KindPayment))
+	})
+}
+
+// A restored backup has lost the calls of two payments. OnChange rejects the notifications of their success for now.
+func TestPaymentWithAnUnappliedNotificationDoesNotEnd(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock, broken := &clocks{process: time.Now()}, errors.New("no shop")
+		s := openShimmed(t, db, Config{
+			Service:  &service{before: func(int, string) error { return notSent() }},
+			OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
+		}, clock)
+		created, unknown := pay(t, s, "a"), pay(t, s, "b")
+		set(t, db, unknown.UserData, `state = 'unknown', error_code = 'E1'`)
+		for _, r := range []Row{created, unknown} {
+			n := notice(paymentsvc.EventPaymentStatusChanged, r.UserData, "o-"+r.UserData, paymentsvc.StatusSuccess)
+			require.ErrorIs(t, s.Notified(t.Context(), n), broken)
+		}
+		require.NoError(t, s.reconcile(t.Context())) // begins to watch the unknown payment
+		pass(t, db, clock, s.c.GiveUp+time.Second)
+		require.NoError(t, errors.Join(s.giveUp(t.Context()), s.reconcile(t.Context())))
+		assert.Equal(t, StateCreated, get(t, s, created.UserData).State)
+		assert.Equal(t, StateUnknown, get(t, s, unknown.UserData).State)
+		broken = nil
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StateSucceeded: 2}, count(t, s, KindPayment))
 	})
 }
