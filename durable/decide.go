@@ -178,7 +178,8 @@ func (s *Store) DecideMany(
 		return 0, sum, fmt.Errorf("%w: Decision.By is required, and OrderID must not be set", ErrInvalid)
 	}
 	total := new(total)
-	for r, err := range s.currentRows(ctx, f) {
+	f.Current = true
+	for r, err := range s.Rows(ctx, f) {
 		if err != nil {
 			return n, total.amount(), err
 		}
