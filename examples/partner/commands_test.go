@@ -55,7 +55,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 			{"an answer is lost", lost, "", nil, exitReview, 20, "1 unknown"},
 			{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
 			{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
-			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected in the file"},
+			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected or in conflict"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				database := filepath.Join(t.TempDir(), "partner.db")
@@ -71,7 +71,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 					require.Equal(t, c.code, code, out)
 					require.Contains(t, out, c.text)
 					require.Len(t, service.Orders(), c.started)
-					assert.Equal(t, again == 1 && c.code != exitError, strings.Contains(out, "was read before"))
+					assert.Equal(t, again == 1 && c.code != exitError, strings.Contains(out, "was imported before"))
 				}
 			})
 		}
@@ -130,7 +130,7 @@ func TestPayoutsReportsPrunedPayouts(t *testing.T) {
 	require.EqualValues(t, 1, pruned)
 	code, out = command(t, append(args, "payouts", file)...)
 	assert.Equal(t, exitReview, code, out)
-	assert.Contains(t, out, "1 pruned: the final states are not known any more")
+	assert.Contains(t, out, "1 pruned from the database: their final states are no longer known")
 }
 
 // The database was restored after the import.
@@ -141,7 +141,7 @@ func TestPayoutsReportsMissingPayouts(t *testing.T) {
 	require.NoError(t, err)
 	var out strings.Builder
 	assert.Equal(t, exitReview, sent.print(&out, 0, 0))
-	assert.Contains(t, out.String(), "2 missing in the database")
+	assert.Contains(t, out.String(), "2 missing from the database")
 }
 
 func TestSummaryCountsPayoutsInNeedOfReview(t *testing.T) {
@@ -187,7 +187,7 @@ func TestCheckSendsNothing(t *testing.T) {
 			example(t, 20), nil, exitDone,
 			"rows       20\npayouts    20\nrejected   0\nduplicates 0\ntotal      4058.70\nbalance    500000.00 XTS\n",
 		},
-		{example(t, 20) + "salary-000001,1,x\n", nil, exitError, "one reference with different values"},
+		{example(t, 20) + "salary-000001,1,x\n", nil, exitError, "one reference with different amounts"},
 		{example(t, 1) + strings.Repeat("x,none,y\n", 30), nil, exitReview, "line 32: amount"},
 		{example(t, 1), nil, exitDone, "The database was not read"},
 		{example(t, 20), []string{"-expect-total", "1"}, exitError, "a total of 4058.70, want 1"},
@@ -203,13 +203,13 @@ func TestCheckSendsNothing(t *testing.T) {
 			"Beleg;Betrag;destination\na;2;4111111111111110\n", []string{"-columns", "reference=Beleg, amount=betrag"}, exitDone,
 			"warning: all destinations with more than 15 digits have zeros",
 		},
-		{"reference,amount,destination\na,1,x\n", []string{"-columns", "Beleg"}, exitError, "unknown key"},
+		{"reference,amount,destination\na,1,x\n", []string{"-columns", "Beleg"}, exitError, "renames an unknown column"},
 		{"reference,amount,destination\na,1,x\nb,2,x\ntotal,3,x\n", nil, exitError, "remove line 4, or set ExpectRows"},
 		{
 			"reference,amount,destination\na,1.5,x\n", []string{"-scale", "0"}, exitReview,
 			"1 decimals, want at most 0, see Scale (-scale)",
 		},
-		{"a,1," + card + "\n", nil, exitError, "no names of columns"},
+		{"a,1," + card + "\n", nil, exitError, "no column names"},
 	} {
 		database := filepath.Join(t.TempDir(), "partner.db")
 		code, out := command(

@@ -68,7 +68,7 @@ func startFake(set *settings, log *slog.Logger) (*fakeService, error) {
 			NotificationFaults: []paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(1), paymentsvctest.Forged()},
 		})
 	}
-	log.Warn("no -service: a fake inside this process takes the calls; all that it does is made up, and no money moves")
+	log.Warn("without -service, calls go to a fake in this process: its responses are made up, and no money moves")
 	return &fakeService{server, log}, nil
 }
 

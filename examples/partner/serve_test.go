@@ -51,7 +51,7 @@ func TestServeRunsWithoutSettings(t *testing.T) {
 	}
 	assert.Contains(t, read(t, s.Admin+"/row/"+userData), "payment.status_changed")
 	s.Stop(t)
-	assert.Contains(t, s.Out.String(), "all that it does is made up")
+	assert.Contains(t, s.Out.String(), "its responses are made up")
 	http.DefaultClient.CloseIdleConnections()
 	goleak.VerifyNone(t, before)
 }
