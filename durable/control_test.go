@@ -66,15 +66,11 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		queue(t, s, payouts("a", 40)...)
 		runBatch(t, s, ErrPaused)
 		assert.Equal(t, 15, f.calls, "another code among them ends the run, and so does a success")
-		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Review: true}, Decision{Kind: DecideResend,
-			By: "person"}, true)
-		require.NoError(t, err)
-		assert.Equal(t, []any{5, "52.50"}, []any{n, sum.String()}, "the run needs attention, what was before it does not")
+		run := collect(t, s.Rows(t.Context(), Filter{State: StateRejected, Review: true}))
+		assert.Len(t, run, 5, "the run needs attention, what was before it does not")
 		assert.EqualValues(t, 14, count(t, s, KindPayout)[StateRejected])
 
-		n, _, err = s.DecideMany(t.Context(), Filter{ErrorCode: "E17"}, Decision{Kind: DecideResend, By: "person"}, false)
-		require.NoError(t, err)
-		assert.Equal(t, 13, n)
+		assert.Equal(t, 13, decideAll(t, s, Filter{ErrorCode: "E17"}, DecideResend))
 		require.NoError(t, s.Resume(t.Context(), "person"))
 		f.calls = 199
 		runBatch(t, s, nil)
@@ -434,7 +430,7 @@ func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &brokenWitness{}
 		s := openStore(t, db, Config{Witness: w})
-		queue(t, s, payouts("a", 2)...)
+		queue(t, s, payouts("a", 3)...)
 		jobs := claim(t, s, 1, 0, "T")
 		w.broken = true
 		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
@@ -444,15 +440,26 @@ func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
 		assert.Len(t, got.Recorded, 1)
 		assert.Empty(t, got.Jobs)
 		if db.SQLite { // a claim would raise the mark above the one of the witness
-			assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
+			assert.Equal(t, 2, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
 		}
+		w.broken, w.full = false, true
+		got, err = rounder{s}.Round(t.Context(), schedule.Request[callResult]{Token: "V", Free: 1, MaxRows: 1})
+		require.ErrorContains(t, err, "full")
+		assert.Empty(t, got.Jobs, "claimed without a mark in the witness")
 	})
 }
 
-// brokenWitness is a witness that may be unavailable.
+// brokenWitness is a witness that may be unavailable or full.
 type brokenWitness struct {
 	markWitness
-	broken bool
+	broken, full bool
+}
+
+func (w *brokenWitness) Save(ctx context.Context, mark int64) error {
+	if w.full {
+		return errors.New("full")
+	}
+	return w.markWitness.Save(ctx, mark)
 }
 
 func (w *brokenWitness) Load(ctx context.Context) (int64, error) {

@@ -2,13 +2,9 @@ package durable
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/big"
-	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
@@ -42,7 +38,7 @@ type Decision struct {
 	OrderID string
 	// By is the operator. It is required.
 	By string
-	// Version is the [Row].Version that the operator saw. Decide rejects another version. DecideMany ignores it.
+	// Version is the [Row].Version that the operator saw. Decide rejects another version.
 	Version int64
 	// State and ReviewReason are the values before the decision, and At is its time. Decide ignores these fields.
 	State        State
@@ -166,62 +162,4 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	}
 	r.ReviewReason = ""
 	return nil
-}
-
-// DecideMany applies d to the rows selected by f, with one transaction per row, and returns their number and the sum of
-// their amounts. It skips rows that d does not fit and rows changed by another process. With preview, it only counts
-// the rows that [DecisionKind.Allowed] accepts. d.OrderID must not be set.
-func (s *Store) DecideMany(
-	ctx context.Context, f Filter, d Decision, preview bool,
-) (n int, sum paymentsvc.Amount, err error) {
-	if d.By == "" || d.OrderID != "" {
-		return 0, sum, fmt.Errorf("%w: Decision.By is required, and OrderID must not be set", ErrInvalid)
-	}
-	total := new(total)
-	f.Current = true
-	for r, err := range s.Rows(ctx, f) {
-		if err != nil {
-			return n, total.amount(), err
-		}
-		if !d.Kind.Allowed(r) {
-			continue
-		}
-		if !preview {
-			d.UserData, d.Version = r.UserData, r.Version
-			err := s.Decide(ctx, d)
-			if errors.Is(err, ErrChanged) || errors.Is(err, ErrUndecidable) || errors.Is(err, ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return n, total.amount(), err
-			}
-		}
-		n++
-		total.add(r.Amount)
-	}
-	return n, total.amount(), nil
-}
-
-// total is an exact sum of amounts.
-type total struct {
-	sum   big.Rat
-	scale int
-}
-
-func (t *total) add(a paymentsvc.Amount) {
-	text := a.String()
-	one, ok := new(big.Rat).SetString(text)
-	if !ok {
-		return
-	}
-	t.sum.Add(&t.sum, one)
-	if _, decimals, ok := strings.Cut(text, "."); ok {
-		t.scale = max(t.scale, len(decimals))
-	}
-}
-
-// amount returns the sum, unset if it has more digits than an amount may have.
-func (t *total) amount() paymentsvc.Amount {
-	a, _ := paymentsvc.ParseAmount(t.sum.FloatString(t.scale))
-	return a
 }

@@ -3,14 +3,11 @@
 package kills
 
 import (
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -256,42 +253,6 @@ func load(t *testing.T, w durable.Witness) int {
 	mark, err := w.Load(t.Context())
 	require.NoError(t, err)
 	return int(mark)
-}
-
-// failing is a witness that fails while down is set.
-type failing struct {
-	durable.Witness
-	down *atomic.Bool
-}
-
-func (f failing) Save(ctx context.Context, mark int64) error {
-	if f.down.Load() {
-		return errors.New("the witness is unavailable")
-	}
-	return f.Witness.Save(ctx, mark)
-}
-
-func TestNoCallBeginsWithoutTheWitness(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		service, down := newService(t), &atomic.Bool{}
-		store := open(t, db, service.URL, time.Minute, func(c *durable.Config) {
-			c.Witness = failing{durable.FileWitness(filepath.Join(t.TempDir(), "witness")), down}
-		})
-		down.Store(true)
-		addMany(t, db, store, "a", 20)
-		_, err := store.RunBatch(t.Context(), durable.BatchLimit{})
-		require.ErrorContains(t, err, "the witness is unavailable")
-		assert.Empty(t, service.Orders())
-		stop := run(t, store)
-		eventually(t, func() bool { return db.Number(t, `SELECT COUNT(*) FROM durable_queue`) == 20 }) // released
-		assert.Empty(t, service.Orders())
-		down.Store(false)
-		eventually(t, func() bool { return len(service.Orders()) == 20 })
-		stop()
-		assert.Zero(t, db.Number(t, `SELECT hold FROM durable_control`))
-		_, payouts := finish(t, db, open(t, db, service.URL, time.Minute), service)
-		assert.Zero(t, payouts, "unknown")
-	})
 }
 
 // Sessions of the server have statements of earlier clients, so any statement of Open may fail.

@@ -2,7 +2,6 @@ package recognize
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
-	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // memory is a witness in memory. before and after run around each method, and their errors are returned.
@@ -211,28 +209,6 @@ func TestRoundsOfOneProcessDoNotDisturbEachOther(t *testing.T) {
 		assert.False(t, held(t, db))
 	}
 	assert.Equal(t, mark(t, db), w.mark)
-}
-
-func TestLostClaimHoldsPayouts(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		g := mustOpen(t, db, &memory{})
-		g.Remember(row.Claim{UserData: "u", Token: "T", Claims: 1})
-		assert.Equal(t, row.Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
-		require.NoError(t, g.Lost(t.Context()))
-		assert.True(t, held(t, db))
-		assert.Zero(t, g.Last())
-		require.NoError(t, beforeCalls(t, g, db))
-	})
-}
-
-func TestOpenFailsIfItCannotHold(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		_, err := guard(t, db, &memory{mark: 5}, func(o *Options) {
-			o.Hold = func(context.Context, string, func(context.Context, *sql.Tx) error) error { return errors.New("full") }
-		})
-		require.EqualError(t, err,
-			"cannot hold payouts: this is an older copy of the database than before: its mark is behind the witness: full")
-	})
 }
 
 func TestWithoutAWitnessTheMarkStays(t *testing.T) {
