@@ -219,40 +219,6 @@ func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 	})
 }
 
-func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f})
-		queue(t, s, payouts("old", 3)...)
-		generation, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
-		assert.EqualValues(t, 2, generation)
-		queue(t, s, payouts("new", 3)...)
-		runBatch(t, s, ErrHeld)
-		assert.Zero(t, f.calls)
-		assert.EqualValues(t, 6, counts(t, s, Filter{}).Held.Rows)
-		paid := derived("test", KindPayout, "old-0000")
-		require.NoError(t, s.Decide(t.Context(), Decision{
-			Kind: DecidePaid, UserData: paid, By: "person", Version: get(t, s, paid).Version, OrderID: "theirs",
-		}))
-		n, err := s.Release(t.Context(), "person", generation,
-			Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
-		require.NoError(t, err)
-		assert.Equal(t, 1, n)
-		runBatch(t, s, ErrHeld)
-		assert.Equal(t, 1, f.calls)
-		require.NoError(t, s.EndHold(t.Context(), "person", generation))
-		queue(t, s, payouts("newer", 1)...)
-		runBatch(t, s, ErrHeld)
-		assert.Equal(t, 2, f.calls)
-		n, err = s.Release(t.Context(), "person", generation, Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, 4, n)
-		runBatch(t, s, nil)
-		assert.Equal(t, 6, f.calls)
-	})
-}
-
 // An operator may release a payout that was paid before the backup. The service may reject the duplicate.
 func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -494,21 +460,6 @@ func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 	})
 }
 
-func TestReadyProvesAWrite(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		db.SetMaxOpenConns(1)
-		s := openStore(t, db, Config{})
-		require.NoError(t, s.Ready(t.Context()))
-		require.NoError(t, s.Ready(t.Context()))
-		only := `PRAGMA query_only = 1`
-		if !db.SQLite {
-			only = `SET default_transaction_read_only = on`
-		}
-		db.Exec(t, only)
-		require.Error(t, s.Ready(t.Context()))
-	})
-}
-
 // A claim that is not committed yet may have read control before the pause.
 func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	db := postgres(t)
@@ -582,23 +533,6 @@ func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A replica that lags shows neither what is in flight nor a pause.
-func TestStatusIsNotReadFromAReplica(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		replica := sqlite(t)
-		if !db.SQLite {
-			replica = postgres(t)
-		}
-		s := openStore(t, db, Config{ReadDB: replica.DB})
-		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
-		queue(t, s, payouts("a", 1)...)
-		set(t, db, "", `state = 'starting'`)
-		got := status(t, s)
-		assert.True(t, got.Paused)
-		assert.EqualValues(t, 1, got.Starting)
-	})
-}
-
 // Release commits in parts: what fails half-way is reported with the number, and goes on later.
 func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -668,51 +602,6 @@ func TestReadyReadsWhatItWrote(t *testing.T) {
 	db.Exec(t, `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
 		BEGIN UPDATE durable_control SET heartbeat = 0; END`)
 	require.ErrorContains(t, s.Ready(t.Context()), "the database lost a committed write")
-}
-
-func held(t *testing.T, s *Store) bool {
-	t.Helper()
-	return status(t, s).Hold
-}
-
-// older makes a database look like an older copy.
-func older(t *testing.T, db database) {
-	t.Helper()
-	if !db.SQLite {
-		db.Exec(t, `UPDATE durable_control SET timeline = '000000AA'`)
-		return
-	}
-	db.Exec(t, `UPDATE durable_mark SET mark = 0`)
-}
-
-// A backup that is restored to another directory has no witness there, and a new database has none yet.
-func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
-	db, backup := sqlite(t), filepath.Join(t.TempDir(), "backup.db")
-	s := openStore(t, db, Config{})
-	assert.False(t, held(t, s))
-	assert.False(t, held(t, openStore(t, db, Config{})), "opened again, before any round")
-	require.NoError(t, s.Ready(t.Context()))
-	db.Exec(t, `VACUUM INTO '`+backup+`'`)
-	restored := migrated(t, dbtest.Open(t, backup))
-	s = openStore(t, restored, Config{})
-	assert.True(t, held(t, s))
-	require.NoError(t, s.EndHold(t.Context(), "person", status(t, s).Generation))
-	assert.False(t, held(t, openStore(t, restored, Config{})), "held once")
-}
-
-func TestOpenFailsIfItCannotHold(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		openStore(t, db, Config{})
-		older(t, db)
-		full := `ALTER TABLE durable_control ADD CHECK (hold = 0)`
-		if db.SQLite {
-			full = `CREATE TRIGGER full_disk BEFORE UPDATE OF hold ON durable_control
-				BEGIN SELECT RAISE(FAIL, 'disk is full'); END`
-		}
-		db.Exec(t, full)
-		_, err := Open(t.Context(), db.DB, config(Config{}))
-		require.ErrorContains(t, err, "cannot hold payouts")
-	})
 }
 
 // The pause of a probe is never impossible, however long a lease is.

@@ -1,17 +1,8 @@
 package main
 
 import (
-	"context"
-	"database/sql"
-	"errors"
-	"fmt"
-	"net/url"
-	"os"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,20 +70,6 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 	code, out := command(t, "payouts", filepath.Join(t.TempDir(), "none.csv"))
 	assert.Equal(t, exitError, code)
 	assert.Contains(t, out, "none.csv")
-}
-
-// The rejected payout belongs to the batch of an earlier file.
-func TestPayoutsReportsPayoutsOfOtherFiles(t *testing.T) {
-	const header = "reference,amount,destination\n"
-	service := startService(t)
-	service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Reject(400, "E1", "no"))
-	args := append(serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db")), "payouts")
-	for _, file := range []string{"a,1,x\n", "a,1,x\nb,1,x\n"} {
-		code, out := command(t, append(args, fileWith(t, header+file))...)
-		assert.Equal(t, exitReview, code, out)
-		assert.Contains(t, out, "1 rejected\n")
-		assert.Equal(t, strings.Contains(file, "b"), strings.Contains(out, "1 pending"), out)
-	}
 }
 
 // The second file pays last month's references, and the exit status reports that it pays nobody.
@@ -282,69 +259,23 @@ func TestWitnessHoldsThePayoutsOfARestoredDatabase(t *testing.T) {
 	assert.Len(t, service.Orders(), 3)
 }
 
-// TestPayoutsWaitsForTheDatabase makes PostgreSQL unavailable while a file is imported, and again while it is sent.
+// A summary fails at first, because a table is missing.
 func TestPayoutsWaitsForTheDatabase(t *testing.T) {
-	database := postgres(t)
-	service := startService(t)
-	const n = 3000
-	release := make(chan struct{})
-	rule := service.Fault(
-		paymentsvctest.InitPayout, paymentsvctest.Nth(n-100), paymentsvctest.Hold(paymentsvctest.AfterCommit, release),
-	)
-	admin, err := sql.Open("pgx", os.Getenv("TEST_DATABASE_URL"))
+	p := open(t, serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))...)
+	p.file = []byte(example(t, 2))
+	_, err := p.db.ExecContext(t.Context(), `ALTER TABLE durable_rows RENAME TO away`)
 	require.NoError(t, err)
-	defer admin.Close()
-	db, err := sql.Open("pgx", database)
-	require.NoError(t, err)
-	defer db.Close()
-	require.NoError(t, durable.Migrate(t.Context(), db))
-	lock, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	defer func() { _ = lock.Rollback() }()
-	_, err = lock.ExecContext(t.Context(), `LOCK TABLE durable_batches IN SHARE MODE`) // until the first outage
-	require.NoError(t, err)
-	address, err := url.Parse(database)
-	require.NoError(t, err)
-	name := path.Base(address.Path)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	outages := make(chan error, 2)
+	ended := make(chan error)
 	go func() {
-		defer close(outages)
-		outages <- outage(ctx, admin, name, func() (importing bool) {
-			_ = admin.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND database =
-				(SELECT oid FROM pg_database WHERE datname = $1))`, name).Scan(&importing)
-			return importing
-		})
-		outages <- outage(ctx, admin, name, func() bool { return rule.Hits() > 0 })
-		close(release)
+		_, err := p.wait(t.Context())
+		ended <- err
 	}()
-	code, out := command(t, append(serviceFlags(t, service.URL, database), "payouts", fileWith(t, example(t, n)))...)
-	require.Contains(t, []int{exitDone, exitReview}, code, out)
-	for err := range outages {
-		require.NoError(t, err)
+	select {
+	case err := <-ended:
+		t.Fatalf("it has not waited: %v", err)
+	case <-time.After(3 * lookInterval):
 	}
-	assert.Contains(t, out, fmt.Sprintf("rows %d,", n))
-	assert.Len(t, service.Orders(), n, "every payout is sent once")
-	counted := 0
-	for _, line := range regexp.MustCompile(`(?m)^ +(\d+) [a-z]+$`).FindAllStringSubmatch(out, -1) {
-		of, err := strconv.Atoi(line[1])
-		require.NoError(t, err)
-		counted += of
-	}
-	assert.Equal(t, n, counted, "every payout is counted once")
-}
-
-// outage closes the connections of a database when the time has come, and rejects new connections for two seconds.
-func outage(ctx context.Context, admin *sql.DB, database string, now func() bool) error {
-	for !now() && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	_, err := admin.ExecContext(ctx, `ALTER DATABASE `+database+` ALLOW_CONNECTIONS false`)
-	if err == nil {
-		_, err = admin.ExecContext(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, database)
-	}
-	time.Sleep(2 * time.Second)
-	_, restored := admin.ExecContext(ctx, `ALTER DATABASE `+database+` ALLOW_CONNECTIONS true`)
-	return errors.Join(err, restored, ctx.Err())
+	_, err = p.db.ExecContext(t.Context(), `ALTER TABLE away RENAME TO durable_rows`)
+	require.NoError(t, err)
+	require.NoError(t, <-ended)
 }

@@ -55,7 +55,7 @@ type settings struct {
 	Addr, Admin                     string
 	AdminUser, UserHeader           string // for the names of operators
 	PendingReview                   time.Duration
-	Slots, DemoFaults               int
+	Slots                           int
 	AllowUnsafe, Traces, LogJSON    bool
 	LogLevel                        slog.Level
 	File                            payoutcsv.Options
@@ -142,7 +142,6 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.BoolVar(
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
 	)
-	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "makes one in `n` calls to the fake fail; 0 is none")
 	flags.BoolVar(&set.LogJSON, "log-json", false, "log in JSON")
 	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
 	set.fileFlags(flags, list)
@@ -204,8 +203,8 @@ func (set *settings) complete(words []string) error {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil
-	case set.DemoFaults < 0 || set.Slots < 1 || set.File.Scale < 0:
-		return errors.New("want -slots of 1 or more, and -demo-faults and -scale of 0 or more")
+	case set.Slots < 1 || set.File.Scale < 0:
+		return errors.New("want -slots of 1 or more, and -scale of 0 or more")
 	case set.Database != "" && set.Service == "":
 		return errors.New("-database (DATABASE_URL) needs -service (PAYMENTSVC_URL): the fake has its own database, " +
 			"because it forgets its payouts at the end")

@@ -128,42 +128,6 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	}
 }
 
-// After a crash the newer -wal file stays beside the older file, so that SQLite mixes both. Whatever comes of it,
-// nothing is sent that was sent.
-func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
-	db, service := sqlite(t), newService(t)
-	var older []byte
-	payAfterBackup(t, db, service, func() {
-		var err error
-		older, err = os.ReadFile(db.Address)
-		require.NoError(t, err)
-	})
-	newer, err := os.ReadFile(db.Address + "-wal")
-	require.NoError(t, err)
-	require.NoError(t, db.Close())
-	require.NoError(t, os.WriteFile(db.Address, older, 0o600))
-	require.NoError(t, os.WriteFile(db.Address+"-wal", newer, 0o600))
-
-	db = opened(t, db.Address)
-	client, err := newClient(service.URL)
-	require.NoError(t, err)
-	if store, err := durable.Open(t.Context(), db.DB, config(client, time.Minute, "")); err == nil {
-		if tx, err := db.BeginTx(t.Context(), nil); err == nil {
-			_, _ = store.QueuePayouts(t.Context(), tx, payout("a", 0, false), payout("a", 199, false))
-			_ = tx.Commit()
-		}
-		_, err = store.RunBatch(t.Context(), durable.BatchLimit{})
-		t.Logf("turn: %v", err)
-	} else {
-		t.Logf("open: %v", err)
-	}
-	started := map[string]bool{}
-	for _, o := range service.Orders() {
-		assert.False(t, started[o.UserData], "started twice")
-		started[o.UserData] = true
-	}
-}
-
 // A dump is restored into the same server: as a new database, or over the tables of the old one.
 func TestRestoredDumpIsHeld(t *testing.T) {
 	dump, err := exec.LookPath("pg_dump")
