@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -209,6 +210,16 @@ func TestRoundsOfOneProcessDoNotDisturbEachOther(t *testing.T) {
 		assert.False(t, held(t, db))
 	}
 	assert.Equal(t, mark(t, db), w.mark)
+}
+
+func TestOpenFailsIfItCannotHold(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		_, err := guard(t, db, &memory{mark: 5}, func(o *Options) {
+			o.Hold = func(context.Context, string, func(context.Context, *sql.Tx) error) error { return errors.New("full") }
+		})
+		require.EqualError(t, err,
+			"cannot hold payouts: this is an older copy of the database than before: its mark is behind the witness: full")
+	})
 }
 
 func TestWithoutAWitnessTheMarkStays(t *testing.T) {
