@@ -27,8 +27,8 @@ type Filter struct {
 	MinAge time.Duration
 	// UserData selects these rows; nil selects all.
 	UserData []string
-	// Current makes [Store.Rows] read from the database of [Open], because [Config].ReadDB may lag. A list with UserData is
-	// always current.
+	// Current makes [Store.Rows] read from the database of [Open], because [Config].ReadDB may lag. With UserData, the rows
+	// are always current.
 	Current bool
 	// OldestFirst reverses the order of the rows.
 	OldestFirst bool

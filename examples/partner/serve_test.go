@@ -429,8 +429,8 @@ func TestOldPendingPaymentsNeedReview(t *testing.T) {
 // pauseByForm sends the form of a pause to the operators' page, with names in X-User, and returns the HTTP status.
 func pauseByForm(t *testing.T, s *serving, names ...string) int {
 	t.Helper()
-	form := url.Values{"do": {"pause"}, "reason": {"lunch"}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+"/control", strings.NewReader(form.Encode()))
+	form := strings.NewReader("do=pause&reason=lunch")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+"/control", form)
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header["X-User"] = names

@@ -192,7 +192,8 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	})
 }
 
-// Abandoned returns the user_data of created payments older than age, in milliseconds, without an unapplied notification.
+// Abandoned returns the user_data of created payments older than age, in milliseconds, and without an unapplied
+// notification.
 func (l *Ledger) Abandoned(ctx context.Context, age int64, limit int) ([]string, error) {
 	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue AS q WHERE kind = 'payment' AND generation = 0
 		AND created_at < {now} - $1 AND {unnotified} ORDER BY created_at LIMIT $2`, age, limit)
