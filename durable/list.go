@@ -27,7 +27,7 @@ type Filter struct {
 	MinAge time.Duration
 	// UserData selects these rows; nil selects all.
 	UserData []string
-	// Current makes [Store.Rows] read from the database of [Open], because [Config].ReadDB may lag. With UserData, the rows
+	// Current makes [Store.Rows] read from the database of [Open], because [Config].ReadDB may lag. With UserData, rows
 	// are always current.
 	Current bool
 	// OldestFirst reverses the order of the rows.
