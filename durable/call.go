@@ -118,15 +118,15 @@ func (s *Store) call(ctx context.Context, j job) callResult {
 	}
 	span := s.trace(ctx, endpoint, j.UserData)
 	orderID, redirectURL, err := s.start(span.ctx, j)
+	if err == nil && orderID == "" { // a Client returns an error instead
+		err = &paymentsvc.Error{Endpoint: endpoint, Err: paymentsvc.ErrUnexpectedResponse}
+	}
 	s.reportCall(span.ctx, endpoint, begun, err)
 	r := callResult{
 		job: j, Result: row.Result{Kind: row.Started, OrderID: orderID, RedirectURL: redirectURL}, effect: responded,
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		r = s.classify(j, err)
-	case orderID == "": // a Client returns an error instead
-		r = callResult{job: j, effect: noResponse, err: paymentsvc.ErrUnexpectedResponse}
 	}
 	r.span = span
 	return r

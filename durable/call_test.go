@@ -250,6 +250,7 @@ func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
 	s := openStore(t, sqlite(t), Config{Service: &service{order: func(string) string { return "" }}})
 	r := s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"}, begun: s.now()})
 	assert.Equal(t, []any{row.OutcomeUnknown, noResponse}, []any{r.Kind, r.effect})
+	assert.NotEmpty(t, r.reason, "of a pause")
 }
 
 func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
@@ -270,7 +271,8 @@ func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
 		require.NoError(t, err)
 		second, err := s.Pay(t.Context(), pay)
 		require.NoError(t, err)
-		assert.Equal(t, first.OrderID, second.OrderID)
+		assert.Equal(t, first, second)
+		assert.Equal(t, "https://pay.example/"+first.OrderID, first.RedirectURL)
 		pay.Amount = paymentsvc.MustParseAmount("1")
 		_, err = s.Pay(t.Context(), pay)
 		require.ErrorIs(t, err, ErrConflict)

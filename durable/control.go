@@ -123,7 +123,7 @@ func (s *Store) Release(ctx context.Context, by string, generation int64, f Filt
 	if by == "" || f.After != "" || f.Limit != 0 {
 		return 0, fmt.Errorf("%w: by is required, and Filter.After and Limit must not be set", ErrInvalid)
 	}
-	f.Kind, f.State, f.Held = KindPayout, StateCreated, true
+	f.Kind, f.State, f.Held, f.Current = KindPayout, StateCreated, true, true
 	released, page := 0, []string{}
 	release := func() error {
 		n, err := s.ledger.ReleaseHeld(ctx, page, generation)
@@ -132,7 +132,7 @@ func (s *Store) Release(ctx context.Context, by string, generation int64, f Filt
 		return anotherHold(err, generation)
 	}
 	var err error
-	for r, failed := range s.currentRows(ctx, f) {
+	for r, failed := range s.Rows(ctx, f) {
 		err = failed
 		if err != nil {
 			break

@@ -66,15 +66,11 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		queue(t, s, payouts("a", 40)...)
 		runBatch(t, s, ErrPaused)
 		assert.Equal(t, 15, f.calls, "another code among them ends the run, and so does a success")
-		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateRejected, Review: true}, Decision{Kind: DecideResend,
-			By: "person"}, true)
-		require.NoError(t, err)
-		assert.Equal(t, []any{5, "52.50"}, []any{n, sum.String()}, "the run needs attention, what was before it does not")
+		run := collect(t, s.Rows(t.Context(), Filter{State: StateRejected, Review: true}))
+		assert.Len(t, run, 5, "the run needs attention, what was before it does not")
 		assert.EqualValues(t, 14, count(t, s, KindPayout)[StateRejected])
 
-		n, _, err = s.DecideMany(t.Context(), Filter{ErrorCode: "E17"}, Decision{Kind: DecideResend, By: "person"}, false)
-		require.NoError(t, err)
-		assert.Equal(t, 13, n)
+		assert.Equal(t, 13, decideAll(t, s, Filter{ErrorCode: "E17"}, DecideResend))
 		require.NoError(t, s.Resume(t.Context(), "person"))
 		f.calls = 199
 		runBatch(t, s, nil)
@@ -204,48 +200,22 @@ func TestProbeClaimsNothingOnAnotherServer(t *testing.T) {
 
 func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f := &service{before: func(int, string) error { return unanswered("") }}
+		f := &service{call: func(_ context.Context, endpoint string) error {
+			if endpoint == "init_payout" {
+				return unanswered("")
+			}
+			return nil
+		}}
 		s := openStore(t, db, Config{Service: f, Slots: 1})
 		queue(t, s, payouts("a", 20)...)
+		for range 3 {
+			_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 1})
+			require.NoError(t, err)
+			assert.Equal(t, StatePending, pay(t, s, "").State, "a payment is no evidence about payouts")
+		}
 		runBatch(t, s, ErrPaused)
-		assert.Equal(t, 3, f.calls)
-		_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err, "a pause does not stop Pay")
-		assert.Equal(t, 4, f.calls)
-	})
-}
-
-func TestHoldKeepsBackWhatIsAndWhatComes(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f})
-		queue(t, s, payouts("old", 3)...)
-		generation, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
-		assert.EqualValues(t, 2, generation)
-		queue(t, s, payouts("new", 3)...)
-		runBatch(t, s, ErrHeld)
-		assert.Zero(t, f.calls)
-		assert.EqualValues(t, 6, counts(t, s, Filter{}).Held.Rows)
-		paid := derived("test", KindPayout, "old-0000")
-		require.NoError(t, s.Decide(t.Context(), Decision{
-			Kind: DecidePaid, UserData: paid, By: "person", Version: get(t, s, paid).Version, OrderID: "theirs",
-		}))
-		n, err := s.Release(t.Context(), "person", generation,
-			Filter{UserData: []string{derived("test", KindPayout, "old-0001")}})
-		require.NoError(t, err)
-		assert.Equal(t, 1, n)
-		runBatch(t, s, ErrHeld)
-		assert.Equal(t, 1, f.calls)
-		require.NoError(t, s.EndHold(t.Context(), "person", generation))
-		queue(t, s, payouts("newer", 1)...)
-		runBatch(t, s, ErrHeld)
-		assert.Equal(t, 2, f.calls)
-		n, err = s.Release(t.Context(), "person", generation, Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, 4, n)
-		runBatch(t, s, nil)
-		assert.Equal(t, 6, f.calls)
+		assert.EqualValues(t, 3, count(t, s, KindPayout)[StateUnknown])
+		assert.Equal(t, StatePending, pay(t, s, "").State, "a pause does not stop Pay")
 	})
 }
 
@@ -426,7 +396,7 @@ func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &brokenWitness{}
 		s := openStore(t, db, Config{Witness: w})
-		queue(t, s, payouts("a", 2)...)
+		queue(t, s, payouts("a", 3)...)
 		jobs := claim(t, s, 1, 0, "T")
 		w.broken = true
 		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
@@ -436,15 +406,26 @@ func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
 		assert.Len(t, got.Recorded, 1)
 		assert.Empty(t, got.Jobs)
 		if db.SQLite { // a claim would raise the mark above the one of the witness
-			assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
+			assert.Equal(t, 2, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
 		}
+		w.broken, w.full = false, true
+		got, err = rounder{s}.Round(t.Context(), schedule.Request[callResult]{Token: "V", Free: 1, MaxRows: 1})
+		require.ErrorContains(t, err, "full")
+		assert.Empty(t, got.Jobs, "claimed without a mark in the witness")
 	})
 }
 
-// brokenWitness is a witness that may be unavailable.
+// brokenWitness is a witness that may be unavailable or full.
 type brokenWitness struct {
 	markWitness
-	broken bool
+	broken, full bool
+}
+
+func (w *brokenWitness) Save(ctx context.Context, mark int64) error {
+	if w.full {
+		return errors.New("full")
+	}
+	return w.markWitness.Save(ctx, mark)
 }
 
 func (w *brokenWitness) Load(ctx context.Context) (int64, error) {
@@ -476,21 +457,6 @@ func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 		_, err = Open(t.Context(), db.DB, c)
 		require.ErrorIs(t, err, ErrUnsafeDatabase)
 		assert.ErrorContains(t, err, setting)
-	})
-}
-
-func TestReadyProvesAWrite(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		db.SetMaxOpenConns(1)
-		s := openStore(t, db, Config{})
-		require.NoError(t, s.Ready(t.Context()))
-		require.NoError(t, s.Ready(t.Context()))
-		only := `PRAGMA query_only = 1`
-		if !db.SQLite {
-			only = `SET default_transaction_read_only = on`
-		}
-		db.Exec(t, only)
-		require.Error(t, s.Ready(t.Context()))
 	})
 }
 
@@ -567,23 +533,6 @@ func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A replica that lags shows neither what is in flight nor a pause.
-func TestStatusIsNotReadFromAReplica(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		replica := sqlite(t)
-		if !db.SQLite {
-			replica = postgres(t)
-		}
-		s := openStore(t, db, Config{ReadDB: replica.DB})
-		require.NoError(t, s.Pause(t.Context(), "person", "month's end"))
-		queue(t, s, payouts("a", 1)...)
-		set(t, db, "", `state = 'starting'`)
-		got := status(t, s)
-		assert.True(t, got.Paused)
-		assert.EqualValues(t, 1, got.Starting)
-	})
-}
-
 // Release commits in parts: what fails half-way is reported with the number, and goes on later.
 func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -653,51 +602,6 @@ func TestReadyReadsWhatItWrote(t *testing.T) {
 	db.Exec(t, `CREATE TRIGGER lost AFTER UPDATE OF heartbeat ON durable_control
 		BEGIN UPDATE durable_control SET heartbeat = 0; END`)
 	require.ErrorContains(t, s.Ready(t.Context()), "the database lost a committed write")
-}
-
-func held(t *testing.T, s *Store) bool {
-	t.Helper()
-	return status(t, s).Hold
-}
-
-// older makes a database look like an older copy.
-func older(t *testing.T, db database) {
-	t.Helper()
-	if !db.SQLite {
-		db.Exec(t, `UPDATE durable_control SET timeline = '000000AA'`)
-		return
-	}
-	db.Exec(t, `UPDATE durable_mark SET mark = 0`)
-}
-
-// A backup that is restored to another directory has no witness there, and a new database has none yet.
-func TestOpenHoldsABackupRestoredElsewhere(t *testing.T) {
-	db, backup := sqlite(t), filepath.Join(t.TempDir(), "backup.db")
-	s := openStore(t, db, Config{})
-	assert.False(t, held(t, s))
-	assert.False(t, held(t, openStore(t, db, Config{})), "opened again, before any round")
-	require.NoError(t, s.Ready(t.Context()))
-	db.Exec(t, `VACUUM INTO '`+backup+`'`)
-	restored := migrated(t, dbtest.Open(t, backup))
-	s = openStore(t, restored, Config{})
-	assert.True(t, held(t, s))
-	require.NoError(t, s.EndHold(t.Context(), "person", status(t, s).Generation))
-	assert.False(t, held(t, openStore(t, restored, Config{})), "held once")
-}
-
-func TestOpenFailsIfItCannotHold(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		openStore(t, db, Config{})
-		older(t, db)
-		full := `ALTER TABLE durable_control ADD CHECK (hold = 0)`
-		if db.SQLite {
-			full = `CREATE TRIGGER full_disk BEFORE UPDATE OF hold ON durable_control
-				BEGIN SELECT RAISE(FAIL, 'disk is full'); END`
-		}
-		db.Exec(t, full)
-		_, err := Open(t.Context(), db.DB, config(Config{}))
-		require.ErrorContains(t, err, "cannot hold payouts")
-	})
 }
 
 // The pause of a probe is never impossible, however long a lease is.

@@ -2,13 +2,9 @@ package durable
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/big"
-	"strings"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
@@ -42,7 +38,7 @@ type Decision struct {
 	OrderID string
 	// By is the operator. It is required.
 	By string
-	// Version is the [Row].Version that the operator saw. Decide rejects another version. DecideMany ignores it.
+	// Version is the [Row].Version that the operator saw. Decide rejects another version.
 	Version int64
 	// State and ReviewReason are the values before the decision, and At is its time. Decide ignores these fields.
 	State        State
@@ -106,13 +102,18 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	})
 }
 
-// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive.
+// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive. After a claim
+// from the future, the database's clock was wrong, so this process must watch the row for Grace.
 func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k DecisionKind) error {
 	if k != DecideResend || r.State != row.Unknown {
 		return nil
 	}
-	late, err := tx.ClaimedBefore(ctx, r, s.c.Grace.Milliseconds())
-	if err == nil && !late {
+	now, err := tx.Now(ctx)
+	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
+	if waited < 0 {
+		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
+	}
+	if err == nil && waited < s.c.Grace {
 		err = fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
 	}
 	return err
@@ -120,9 +121,8 @@ func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k De
 
 // decide applies d to r if it fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
-	public := publicRow(r)
-	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending // a decision may come before the row is overdue
-	if !d.Kind.Allowed(public) || d.Kind == DecideResend && r.OrderIDTaken {
+	early := d.Kind == DecideAcknowledge && r.State == row.Pending && s.c.PendingReview > 0 // before it is overdue
+	if !early && !d.Kind.Allowed(publicRow(r)) || d.Kind == DecideResend && r.OrderIDTaken {
 		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)
 	}
 	if d.OrderID != "" || d.Kind == DecideFound {
@@ -162,61 +162,4 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	}
 	r.ReviewReason = ""
 	return nil
-}
-
-// DecideMany applies d to the rows selected by f, with one transaction per row, and returns their number and the sum of
-// their amounts. It skips rows that d does not fit and rows changed by another process. With preview, it only counts
-// the rows that [DecisionKind.Allowed] accepts. d.OrderID must not be set.
-func (s *Store) DecideMany(
-	ctx context.Context, f Filter, d Decision, preview bool,
-) (n int, sum paymentsvc.Amount, err error) {
-	if d.By == "" || d.OrderID != "" {
-		return 0, sum, fmt.Errorf("%w: Decision.By is required, and OrderID must not be set", ErrInvalid)
-	}
-	total := new(total)
-	for r, err := range s.currentRows(ctx, f) {
-		if err != nil {
-			return n, total.amount(), err
-		}
-		if !d.Kind.Allowed(r) {
-			continue
-		}
-		if !preview {
-			d.UserData, d.Version = r.UserData, r.Version
-			err := s.Decide(ctx, d)
-			if errors.Is(err, ErrChanged) || errors.Is(err, ErrUndecidable) || errors.Is(err, ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return n, total.amount(), err
-			}
-		}
-		n++
-		total.add(r.Amount)
-	}
-	return n, total.amount(), nil
-}
-
-// total is an exact sum of amounts.
-type total struct {
-	sum   big.Rat
-	scale int
-}
-
-func (t *total) add(a paymentsvc.Amount) {
-	text := a.String()
-	one, ok := new(big.Rat).SetString(text)
-	if !ok {
-		return
-	}
-	t.sum.Add(&t.sum, one)
-	if _, decimals, ok := strings.Cut(text, "."); ok {
-		t.scale = max(t.scale, len(decimals))
-	}
-}
-
-// amount returns the sum, unset if it has more digits than an amount may have.
-func (t *total) amount() paymentsvc.Amount {
-	a, _ := paymentsvc.ParseAmount(t.sum.FloatString(t.scale))
-	return a
 }

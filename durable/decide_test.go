@@ -60,15 +60,12 @@ func TestDecisionsFitTheState(t *testing.T) {
 		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: "none", By: "person"}), ErrNotFound)
 		_, err := s.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
-		n, sum, err := s.DecideMany(t.Context(), Filter{State: StateUnknown}, Decision{Kind: DecideResend, By: "person"},
-			false)
-		require.NoError(t, err)
-		assert.Equal(t, []any{1, "10.50"}, []any{n, sum.String()})
+		assert.Equal(t, 1, decideAll(t, s, Filter{State: StateUnknown}, DecideResend))
 		assert.True(t, get(t, s, id).MayHaveStarted)
 		assert.False(t, get(t, s, id).Held, "a person has asked: it is not held")
 		decisions, err := s.Decisions(t.Context(), id)
 		require.NoError(t, err)
-		assert.Equal(t, "person", decisions[0].By)
+		assert.Equal(t, "ada", decisions[0].By)
 	})
 }
 
@@ -87,6 +84,13 @@ func TestResendWaitsForGrace(t *testing.T) {
 		setClock(t, db, clock.Now().Add(s.c.Grace))
 		require.NoError(t, s.Decide(t.Context(), d))
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
+
+		runBatch(t, s, nil)
+		d.Version = get(t, s, r.UserData).Version
+		setClock(t, db, clock.Now().Add(-time.Hour)) // the clock was wrong during the second call
+		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		clock.Add(s.c.Grace)
+		require.NoError(t, s.Decide(t.Context(), d))
 	})
 }
 

@@ -415,3 +415,15 @@ func counts(t testing.TB, s *Store, f Filter) Counts {
 	require.NoError(t, err)
 	return got
 }
+
+// decideAll decides about the rows of f that the decision fits, and returns their number.
+func decideAll(t *testing.T, s *Store, f Filter, k DecisionKind) (n int) {
+	t.Helper()
+	for _, r := range collect(t, s.Rows(t.Context(), f)) {
+		if k.Allowed(r) {
+			require.NoError(t, s.Decide(t.Context(), Decision{Kind: k, UserData: r.UserData, By: "ada", Version: r.Version}))
+			n++
+		}
+	}
+	return n
+}

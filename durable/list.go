@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
 	"strconv"
@@ -28,6 +27,9 @@ type Filter struct {
 	MinAge time.Duration
 	// UserData selects these rows; nil selects all.
 	UserData []string
+	// Current makes [Store.Rows] read from the database of [Open], because [Config].ReadDB may lag. With UserData, rows
+	// are always current.
+	Current bool
 	// OldestFirst reverses the order of the rows.
 	OldestFirst bool
 	// After continues a list after the row with this [Row.Cursor]. "" is the beginning. An invalid cursor selects no row.
@@ -67,18 +69,8 @@ const CountLimit = 10_000
 // pageRows is the number of rows that one statement reads.
 const pageRows = 500
 
-// Rows yields the rows that f selects. It reads pages of 500 rows, and no statement stays open between them. With
-// f.UserData, it reads from the database of [Open] instead of [Config].ReadDB, so the rows are current.
+// Rows yields the rows that f selects. It reads pages of 500 rows, and no statement stays open between them.
 func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
-	return s.rows(ctx, s.ledger.Read, f)
-}
-
-// currentRows yields the rows that f selects, and always reads from the database of [Open].
-func (s *Store) currentRows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
-	return s.rows(ctx, s.ledger.DB, f)
-}
-
-func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		selected := s.selected(f)
 		var ok bool
@@ -91,7 +83,7 @@ func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, e
 			if f.Limit > 0 {
 				size = min(size, left)
 			}
-			page, now, err := s.page(ctx, on, f, selected, size)
+			page, now, err := s.page(ctx, f, selected, size)
 			if err != nil {
 				yield(Row{}, fmt.Errorf("durable: rows: %w", err))
 				return
@@ -111,11 +103,12 @@ func (s *Store) rows(ctx context.Context, on *sql.DB, f Filter) iter.Seq2[Row, e
 	}
 }
 
-func (s *Store) page(
-	ctx context.Context, on *sql.DB, f Filter, selected ledger.Filter, size int,
-) ([]*row.Row, int64, error) {
-	if f.UserData == nil {
-		return s.ledger.Page(ctx, on, selected, size)
+func (s *Store) page(ctx context.Context, f Filter, selected ledger.Filter, size int) ([]*row.Row, int64, error) {
+	switch {
+	case f.UserData == nil && f.Current:
+		return s.ledger.Page(ctx, s.ledger.DB, selected, size)
+	case f.UserData == nil:
+		return s.ledger.Page(ctx, s.ledger.Read, selected, size)
 	}
 	named, now, err := s.ledger.Named(ctx, selected, f.UserData)
 	return named[:min(size, len(named))], now, err

@@ -2,17 +2,12 @@ package durable
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -483,38 +478,6 @@ func TestUnreadableNotificationsHaveALimit(t *testing.T) {
 		assert.Len(t, list, 50)
 		assert.Equal(t, "0-2", list[0].Key)
 	})
-}
-
-// The webhook of the page responds with 200 only after the commit.
-func TestWebhookKeepsUnreadableNotifications(t *testing.T) {
-	db := sqlite(t)
-	s := openStore(t, db, Config{})
-	scheme := paymentsvc.Scheme{ // a choice of this test
-		Canonical: func(dst []byte, m *paymentsvc.Message) ([]byte, error) { return append(dst, m.Body...), nil },
-		Encoding:  paymentsvc.Hex,
-	}
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme: scheme, Secrets: []paymentsvc.Secret{"a secret of the test"}, Tolerance: paymentsvc.AnyAge,
-		OnUnreadable: s.KeepUnreadable,
-	})
-	require.NoError(t, err)
-	deliver := func(body string) int {
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-		r.Header.Set("Timestamp", "1700000000")
-		mac := hmac.New(sha256.New, []byte("a secret of the test"))
-		mac.Write([]byte(body))
-		r.Header.Set("Signature", hex.EncodeToString(mac.Sum(nil)))
-		w := httptest.NewRecorder()
-		webhook.Handler(s.Notified).ServeHTTP(w, r)
-		return w.Code
-	}
-	assert.Equal(t, http.StatusOK, deliver(`{"event":"payment.status_changed"}`))
-	list, err := s.Unreadable(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list, 1)
-	assert.Equal(t, `{"event":"payment.status_changed"}`, string(list[0].Body))
-	require.NoError(t, db.Close())
-	assert.Equal(t, http.StatusInternalServerError, deliver(`{"event":"payout.status_changed"}`))
 }
 
 func TestNotificationConnectsOrContradictsAnOrderID(t *testing.T) {

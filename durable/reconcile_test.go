@@ -191,19 +191,6 @@ func TestPendingRowIsNotPolledWithoutFinalState(t *testing.T) {
 	assert.NotContains(t, p.log.String(), "FinalState")
 }
 
-func TestUnknownRowIsFoundWithItsFinalState(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		p := newPolled(t, db, Config{FinalState: finalState})
-		p.f.after = func(int, string) error { return unanswered("") }
-		r := pay(t, p.Store, "")
-		require.Equal(t, StateUnknown, r.State)
-		p.f.status = says(StateFailed)
-		p.sweep(2 * time.Second)
-		assert.Equal(t, StateFailed, get(t, p.Store, r.UserData).State)
-		assert.Equal(t, []string{"payment unknown failed"}, p.events)
-	})
-}
-
 func TestPollsOfAPendingRowBackOff(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		p := newPolled(t, db, Config{FinalState: finalState})

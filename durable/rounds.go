@@ -85,7 +85,9 @@ func (s *Store) finishRecorded(ctx context.Context, r schedule.Request[callResul
 			continue
 		}
 		s.step(StepRecorded)
-		s.resetBreaker()
+		if c.Done.job.Kind == row.Payout {
+			s.resetBreaker()
+		}
 		if s.c.Hooks.Change != nil {
 			s.c.Hooks.Change(c.Done.context(ctx), Kind(c.Done.job.Kind), StateStarting, StatePending)
 		}

@@ -145,31 +145,6 @@ func TestSeveralRunsCallEachRowOnce(t *testing.T) {
 	})
 }
 
-func TestRunPaysAndReturnsWhenAllIsRecorded(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		f := &service{}
-		s := openStore(t, db, Config{Service: f})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- s.Run(ctx) }()
-		r := pay(t, s, "basket")
-		assert.Equal(t, StatePending, r.State)
-		assert.Equal(t, "https://pay.example/"+r.OrderID, r.RedirectURL)
-		again := pay(t, s, "basket")
-		assert.Equal(t, r.UserData, again.UserData)
-		_, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeSBP, Amount: ten})
-		require.ErrorIs(t, err, ErrConflict)
-		queue(t, s, payouts("a", 50)...)
-		waitUntil(t, func() bool { return count(t, s, KindPayout)[StatePending] == 50 })
-		cancel()
-		require.NoError(t, <-ended)
-		_, err = s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.ErrorIs(t, err, ErrClosed)
-		n, different := f.starts()
-		assert.Equal(t, []int{51, 51}, []int{n, different})
-	})
-}
-
 // hanging returns a service with starts that end by cancellation, or with the channel ends. With deaf, they ignore
 // cancellation. calls receives at the begin of each. Status calls have no result.
 func hanging(deaf bool) (f *service, calls, ends chan struct{}) {
@@ -226,6 +201,8 @@ func TestRunDrains(t *testing.T) {
 					require.NoError(t, <-ended)
 					assert.Equal(t, StatePending, (<-paid).State)
 					assert.Equal(t, StatePending, get(t, s, payout).State)
+					_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+					require.ErrorIs(t, err, ErrClosed)
 					return
 				}
 				require.ErrorIs(t, <-ended, ErrDrain)

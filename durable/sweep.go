@@ -94,9 +94,19 @@ func (s *Store) giveUp(ctx context.Context) error {
 	return err
 }
 
-// changeSwept changes a row and logs text, unless another process has changed the row.
+// changeSwept changes a row and logs text, unless another process has changed the row. A notification not yet applied
+// shows that the service has the row, so only the end of a lease changes such a row.
 func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*row.Row) error) error {
-	err := s.ledger.Change(ctx, userData, "", func(_ context.Context, _ *ledger.Tx, r *row.Row) error { return f(r) })
+	err := s.ledger.Change(ctx, userData, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+		unnotified, err := tx.Unnotified(ctx, r)
+		if err != nil {
+			return err
+		}
+		if !unnotified && r.State != row.Starting {
+			return ErrChanged
+		}
+		return f(r)
+	})
 	if errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) {
 		return nil
 	}

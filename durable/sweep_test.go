@@ -2,6 +2,8 @@ package durable
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
@@ -20,6 +23,19 @@ func TestLeaseTimerMeasuresOneClaim(t *testing.T) {
 	timer.since(claim, now)
 	assert.Zero(t, timer.since(row.Claim{UserData: "u", Claims: 2, ClaimedAt: 6}, now.Add(time.Hour)))
 	assert.Equal(t, time.Hour, timer.since(claim, now.Add(time.Hour)))
+}
+
+func TestEndedLeaseDoesNotWaitBehindManyClaims(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+			INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+			SELECT 'u' || i, 'payout', CASE i WHEN 0 THEN 'Z' ELSE 'A' || i END, 1, 0,
+				CASE i WHEN 0 THEN 1 ELSE 9000000000000 END, 0 FROM n`)
+		leases, err := s.ledger.Leases(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "u0", leases[0].UserData)
+	})
 }
 
 // The database's clock jumps a day ahead and back: times from that day count as due, and claims from it end by the
@@ -211,5 +227,30 @@ func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
 			SELECT 'payment', 'user-' || i, 'card', '10.50', 'unknown', 0, 0, 0 FROM n`)
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StatePending: 60}, count(t, s, KindPayment))
+	})
+}
+
+// A restored backup has lost the calls of two payments. OnChange rejects the notifications of their success for now.
+func TestPaymentWithAnUnappliedNotificationDoesNotEnd(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		clock, broken := &clocks{process: time.Now()}, errors.New("no shop")
+		s := openShimmed(t, db, Config{
+			Service:  &service{before: func(int, string) error { return notSent() }},
+			OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
+		}, clock)
+		created, unknown := pay(t, s, "a"), pay(t, s, "b")
+		set(t, db, unknown.UserData, `state = 'unknown', error_code = 'E1'`)
+		for _, r := range []Row{created, unknown} {
+			n := notice(paymentsvc.EventPaymentStatusChanged, r.UserData, "o-"+r.UserData, paymentsvc.StatusSuccess)
+			require.ErrorIs(t, s.Notified(t.Context(), n), broken)
+		}
+		require.NoError(t, s.reconcile(t.Context())) // begins to watch the unknown payment
+		pass(t, db, clock, s.c.GiveUp+time.Second)
+		require.NoError(t, errors.Join(s.giveUp(t.Context()), s.reconcile(t.Context())))
+		assert.Equal(t, StateCreated, get(t, s, created.UserData).State)
+		assert.Equal(t, StateUnknown, get(t, s, unknown.UserData).State)
+		broken = nil
+		require.NoError(t, s.Sweep(t.Context()))
+		assert.Equal(t, map[State]int64{StateSucceeded: 2}, count(t, s, KindPayment))
 	})
 }

@@ -121,9 +121,8 @@ func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 
 	decideUnpaid := func() {
 		t.Helper()
-		unpaid := durable.Decision{Kind: durable.DecideUnpaid, By: "ada"}
-		_, _, err := o.store.DecideMany(t.Context(), durable.Filter{State: durable.StateUnknown}, unpaid, false)
-		require.NoError(t, err)
+		form := url.Values{"decision": {"unpaid"}, "scope": {"all"}, "state": {"unknown"}}
+		o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
 	}
 	decideUnpaid()
 	seen := o.queue("april", "3.00", "2.00")[1]

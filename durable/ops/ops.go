@@ -175,7 +175,7 @@ func OnlyHosts(hosts []string, next http.Handler) http.Handler {
 		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 		loopback := err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
 		if !loopback && !slices.ContainsFunc(hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
-			http.Error(w, "this address has another name: see ops.Config.Hosts", http.StatusMisdirectedRequest)
+			http.Error(w, "the page is not served for this host name: see ops.Config.Hosts", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -640,15 +640,6 @@ func TestPageWithoutLoginRejectsDecisions(t *testing.T) {
 	}
 }
 
-func TestHoldNamesItsNextSteps(t *testing.T) {
-	o := newOffice(t, ops.Config{})
-	_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
-	require.NoError(t, err)
-	for _, text := range []string{"Next: import all files", "deployment.md#restore-a-backup", "held=1"} {
-		assert.Contains(t, o.page("/"), text)
-	}
-}
-
 func TestSecondPauseOrHoldKeepsTheReasonOfTheFirst(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	require.NoError(t, o.store.Pause(t.Context(), "durable", "the account has no funds"))

@@ -17,7 +17,7 @@ var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 
 // ErrContradiction is wrapped by the error of a file with different amounts or destinations for one reference. [Import]
 // does not store any payout of such a file, because the intended payout cannot be determined.
-var ErrContradiction = errors.New("payoutcsv: one reference with different values")
+var ErrContradiction = errors.New("payoutcsv: one reference with different amounts or destinations")
 
 // ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above (at least
 // two), with or without subtotals. Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.

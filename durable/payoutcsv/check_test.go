@@ -82,7 +82,8 @@ func TestCheckStopsAtAContradiction(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, ErrContradiction)
-		assert.Equal(t, "line 3: lines 2 and 3 have one reference with different values", report.Rejections[0].String())
+		assert.Equal(t, "line 3: lines 2 and 3 have one reference with different amounts or destinations",
+			report.Rejections[0].String())
 	}
 }
 

@@ -54,7 +54,7 @@ func (o Options) columnNames() (map[string]string, error) {
 	names := map[string]string{}
 	for key := range o.Columns {
 		if !slices.Contains(columns, key) {
-			return nil, errors.New("Options.Columns has an unknown key, want reference, amount and destination (-columns)")
+			return nil, errors.New("Options.Columns (-columns) renames an unknown column, want reference, amount or destination")
 		}
 	}
 	for _, column := range columns {
@@ -64,7 +64,7 @@ func (o Options) columnNames() (map[string]string, error) {
 		}
 		name = normal(name)
 		if name == "" || names[name] != "" {
-			return nil, fmt.Errorf("Options.Columns has an empty or duplicate name for the column %s (-columns)", column)
+			return nil, fmt.Errorf("Options.Columns (-columns) has an empty or duplicate name for the column %s", column)
 		}
 		names[name] = column
 	}
@@ -80,7 +80,7 @@ func (r *reader) findHeader() error {
 	for {
 		switch err := r.lines.advance(); {
 		case errors.Is(err, io.EOF):
-			return fmt.Errorf("the file is empty: its first line names the columns %s", r.wanted())
+			return fmt.Errorf("the file is empty, want a first line with the column names %s", r.wanted())
 		case err != nil:
 			return err
 		}
@@ -98,7 +98,7 @@ func (r *reader) findHeader() error {
 		r.Comma, _ = r.separator(string(r.lines.rest), ',', ';', '\t')
 	}
 	if r.Comma == '"' || r.Comma == '\r' || r.Comma == '\n' || !utf8.ValidRune(r.Comma) || r.Comma == utf8.RuneError {
-		return errors.New("the separator of the columns is not usable")
+		return errors.New("the column separator is a quotation mark, a line end or invalid")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (r *reader) readHeader() error {
 	header, err := r.csv.Read() // sets the number of fields of every row
 	switch {
 	case errors.As(err, new(*csv.ParseError)):
-		return r.atHeader("the names of the columns cannot be read")
+		return r.atHeader("the column names cannot be read: check the quotation marks")
 	case err != nil:
 		return err
 	}
@@ -174,7 +174,7 @@ func (r *reader) findColumns(header []string) error {
 		}
 	}
 	if len(r.columns) == 0 {
-		return r.atHeader("no names of columns, want %s", r.wanted())
+		return r.atHeader("no column names, want %s", r.wanted())
 	}
 	if foreign != nil {
 		return foreign
@@ -198,7 +198,7 @@ func (r *reader) notHeader(line string, err error) error {
 	}
 	for above := r.lines.count - r.before; above <= maxAbove && r.lines.advance() == nil; above++ {
 		if _, found := r.separator(string(r.lines.rest), separators...); found == len(columns) {
-			return r.atHeader("lines above the header, which is in line %d: remove the lines above it", r.lines.count)
+			return r.atHeader("the column names are in line %d, want the first line: remove the lines above", r.lines.count)
 		}
 	}
 	return err

@@ -132,14 +132,15 @@ type importer struct {
 	hash    hash.Hash
 	checked [][sha256.Size]byte // hashes of the full batches not yet read again
 	batch   durable.Batch
-	line    int64            // line number of the last row read
-	earlier map[int64]string // references of an earlier Import, by line
+	line    int64          // line number of the last row read
+	read    int64          // line of the last row read by another Import
+	earlier map[int64]bool // lines of the stored payouts, see loadEarlier
 	payouts []durable.NewPayout
 	added   sum
 	result  Result
 }
 
-// open stores a new batch, or loads the progress and the references of an earlier Import.
+// open stores a new batch, or loads the progress of another Import of the same file.
 func (i *importer) open(ctx context.Context) error {
 	err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
 		i.batch, err = i.Store.AddBatch(ctx, tx, durable.Batch{
@@ -148,31 +149,63 @@ func (i *importer) open(ctx context.Context) error {
 		})
 		return err
 	})
-	if err != nil || i.batch.Line == 0 {
+	i.read, i.earlier = i.batch.Line, nil
+	return err
+}
+
+// compareEarlier returns an error if another Import has read another reference in the line of a payout. It compares the
+// lines of new references only, because a known reference is not paid again.
+func (i *importer) compareEarlier(ctx context.Context) error {
+	var again []durable.NewPayout
+	for _, p := range i.payouts {
+		if p.Line <= i.read {
+			again = append(again, p)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	var compared []durable.Compared
+	err := i.retry(ctx, func() (err error) {
+		compared, err = i.Store.Compare(ctx, again...)
 		return err
+	})
+	for n, one := range compared {
+		if !errors.Is(one.Err, durable.ErrNotFound) {
+			continue
+		}
+		if err := i.loadEarlier(ctx); err != nil {
+			return err
+		}
+		line := again[n].Line
+		switch {
+		case i.earlier[line]:
+			return fmt.Errorf("%w: an earlier import of this file read another reference in line %d: "+
+				"import it with the same columns and separator (-columns)", durable.ErrInvalid, line)
+		case i.batch.Pruned > 0:
+			return fmt.Errorf("%w: the reference in line %d is new, and payouts of an earlier import of this file are pruned, "+
+				"so it may be paid already: compare it with the service, and import it in another file", durable.ErrInvalid, line)
+		}
+	}
+	return err
+}
+
+// loadEarlier loads the lines of the stored payouts of this file.
+func (i *importer) loadEarlier(ctx context.Context) error {
+	if i.earlier != nil {
+		return nil
 	}
 	return i.retry(ctx, func() error {
-		i.earlier = map[int64]string{}
-		f := durable.Filter{Kind: durable.KindPayout, Batch: i.batch.ID, OldestFirst: true, Limit: batchRows}
+		i.earlier = map[int64]bool{}
+		f := durable.Filter{Kind: durable.KindPayout, Batch: i.batch.ID, Current: true}
 		for row, err := range i.Store.Rows(ctx, f) {
 			if err != nil {
 				return err
 			}
-			i.earlier[row.Line] = row.Reference
+			i.earlier[row.Line] = true
 		}
 		return nil
 	})
-}
-
-// compareEarlier returns an error if an earlier Import read another reference in the line of a payout.
-func (i *importer) compareEarlier() error {
-	for _, p := range i.payouts {
-		if reference, read := i.earlier[p.Line]; read && reference != p.Reference {
-			return fmt.Errorf("%w: Options: the earlier import of this file read another reference in line %d, "+
-				"want the same Columns and Comma (-columns)", durable.ErrInvalid, p.Line)
-		}
-	}
-	return nil
 }
 
 // transaction calls do in a transaction, and commits it. It repeats both, see retry, so do must be idempotent.
@@ -284,10 +317,10 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 
 // store stores the payouts read since the last call. complete reports that the whole file was read.
 func (i *importer) store(ctx context.Context, complete bool) error {
-	if err := i.compareEarlier(); err != nil {
-		return err
-	}
 	for {
+		if err := i.compareEarlier(ctx); err != nil {
+			return err
+		}
 		var queued []durable.Queued
 		err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
 			if !i.batch.Complete && (complete || i.line > i.batch.Line) {

@@ -178,7 +178,7 @@ func formReason(e *csv.ParseError, fields, width int) string {
 	case errors.Is(e.Err, csv.ErrBareQuote):
 		return `a quotation mark within a value, such as ="1" of a spreadsheet`
 	}
-	return "a quotation mark that is not closed, or text after one that is"
+	return "an unclosed quotation mark, or text after a closing quotation mark"
 }
 
 // reject returns a rejected row. The reason includes the range of lines if quotation marks join several lines.
@@ -218,13 +218,15 @@ func (r *reader) check(line int64, record []string) Row {
 		again.Duplicate = true
 		if earlier.values != 0 && earlier.values != values {
 			again.Contradicts = true
-			again.Rejected = fmt.Sprintf("lines %d and %d have one reference with different values", earlier.line, line)
+			again.Rejected = fmt.Sprintf(
+				"lines %d and %d have one reference with different amounts or destinations", earlier.line, line)
 		}
 		return again
 	}
 	r.seen[key] = first{r.seen[key].line, values, r.seen[key].spelling}
 	if spelled.values == values {
-		again := r.reject(row, fmt.Sprintf("the reference of line %d in another case, with equal values", spelled.line))
+		again := r.reject(row, fmt.Sprintf(
+			"the reference of line %d in other upper or lower case, with the same amount and destination", spelled.line))
 		again.Duplicate = true
 		return again
 	}
@@ -289,7 +291,7 @@ func checkText(text string) string {
 	case strings.ContainsFunc(text, invisible):
 		return "a line end, a combining mark or another invisible character"
 	case text != strings.TrimSpace(text):
-		return "white space around it"
+		return "white space at its beginning or end"
 	case text[0] == '=' || text[0] == '\'':
 		return "begins with = or an apostrophe, as a spreadsheet writes formulas and text"
 	case exponentForm.MatchString(text):

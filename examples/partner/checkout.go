@@ -132,7 +132,7 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, durable.ErrConflict):
 		s.conflict(w, r, basket)
 	case err != nil:
-		s.log.Error("an order cannot be made", "err", err)
+		s.log.Error("an order cannot be stored", "err", err)
 		s.show(w, http.StatusServiceUnavailable,
 			s.form("Your order cannot be taken at the moment. The same button does not pay twice.", basket))
 	default:

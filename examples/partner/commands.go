@@ -41,7 +41,7 @@ func (p *program) check(ctx context.Context, stdout, stderr io.Writer) (int, err
 	if !enough {
 		_, _ = fmt.Fprintln(stdout, "The balance does not cover the total.")
 	}
-	_, _ = fmt.Fprintln(stdout, "The database was not read: some payouts may be known, and are not paid again.")
+	_, _ = fmt.Fprintln(stdout, "The database was not read. Import does not pay the payouts of the database again.")
 	if report.Rejected > 0 || !enough {
 		return exitReview, nil
 	}
@@ -101,7 +101,7 @@ func (p *program) importAndWait(ctx context.Context, stdout, stderr io.Writer) (
 		return exitError, err
 	}
 	if result.Before && result.New == 0 {
-		_, _ = fmt.Fprintf(stdout, "%s: this file was read before: nothing new is sent\n", name)
+		_, _ = fmt.Fprintf(stdout, "%s: this file was imported before, and no payout is new\n", name)
 	}
 	_, _ = fmt.Fprintf(stdout, "%s: rows %d, new payouts %d with a total of %s, known %d, rejected %d, conflicts %d\n",
 		name, result.Report.Rows, result.New, result.NewTotal, result.Known, result.Report.Rejected, result.Conflicts)
@@ -222,11 +222,11 @@ func (s *summary) print(out io.Writer, rejected, elsewhere int64) int {
 		n    int64
 		text string
 	}{
-		{rejected, "rejected in the file: correct and send again what was to be paid"},
+		{rejected, "rejected or in conflict, and not paid: correct these rows, and import them in another file"},
 		{elsewhere, "known from another file and not paid again: a new payment needs a new reference"},
 		{s.held, "held until an operator releases them on the operators' page. " + s.status.HoldReason},
-		{s.pruned, "pruned: the final states are not known any more"},
-		{s.missing, "missing in the database: was it restored? Run the command again"},
+		{s.pruned, "pruned from the database: their final states are no longer known"},
+		{s.missing, "missing from the database, perhaps after a restore: run the command again"},
 		{s.review, "in need of review: see the operators' page"},
 	} {
 		if task.n > 0 {

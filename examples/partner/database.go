@@ -24,7 +24,7 @@ func (p *program) openDatabase() (err error) {
 		}
 		p.ends = append(p.ends, func() { _ = os.RemoveAll(dir) })
 		address = filepath.Join(dir, "partner.db")
-		p.log.Warn("no -database: everything is forgotten at the end")
+		p.log.Warn("without -database, a temporary file stores the payouts until the program ends")
 	}
 	switch {
 	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):
@@ -44,7 +44,7 @@ func (p *program) openDatabase() (err error) {
 func openPostgres(address string) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
-		return nil, errors.New("the address of the database cannot be read") // the text of err may contain the password
+		return nil, errors.New("-database is not a valid address of PostgreSQL") // the text of err may contain the password
 	}
 	config.RuntimeParams["synchronous_commit"] = "on"
 	db := stdlib.OpenDB(*config)
@@ -61,7 +61,7 @@ func (p *program) openSQLite(file string) (db, read *sql.DB, err error) {
 		if p.set.Command == "hold" || p.set.Command == "results" {
 			return nil, nil, err
 		}
-		p.log.Warn("a new database, without the payouts of any other database", "file", file)
+		p.log.Warn("the database file did not exist, so the database has no payouts", "file", file)
 	}
 	created, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
 	if err != nil {

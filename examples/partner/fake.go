@@ -57,18 +57,7 @@ func startFake(set *settings, log *slog.Logger) (*fakeService, error) {
 	if err := server.Listen("127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	if set.DemoFaults > 0 {
-		server.Chaos(paymentsvctest.Chaos{
-			OneIn: set.DemoFaults,
-			Faults: []paymentsvctest.Fault{
-				paymentsvctest.Drop(paymentsvctest.BeforeCommit),
-				paymentsvctest.Drop(paymentsvctest.AfterCommit),
-				paymentsvctest.BadGateway(paymentsvctest.AfterCommit),
-			},
-			NotificationFaults: []paymentsvctest.NotificationFault{paymentsvctest.RepeatedBy(1), paymentsvctest.Forged()},
-		})
-	}
-	log.Warn("no -service: a fake inside this process takes the calls; all that it does is made up, and no money moves")
+	log.Warn("without -service, calls go to a fake in this process: its responses are made up, and no money moves")
 	return &fakeService{server, log}, nil
 }
 

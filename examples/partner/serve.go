@@ -39,8 +39,8 @@ func (p *program) serve(ctx context.Context, stdout io.Writer) error {
 		defer func() { _ = s.listener.Close() }()
 	}
 	if tcp, ok := operators.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		p.log.Warn("-admin is no loopback address and its page asks for no password: let only your login reach it, " +
-			"or anybody can decide under any name")
+		p.log.Warn("-admin is not a loopback address, and the operators' page has no password: " +
+			"allow connections only from your login, or anybody can decide under any name")
 	}
 	return p.until(ctx, buyers, operators, stdout)
 }

@@ -51,7 +51,7 @@ func TestServeRunsWithoutSettings(t *testing.T) {
 	}
 	assert.Contains(t, read(t, s.Admin+"/row/"+userData), "payment.status_changed")
 	s.Stop(t)
-	assert.Contains(t, s.Out.String(), "all that it does is made up")
+	assert.Contains(t, s.Out.String(), "its responses are made up")
 	http.DefaultClient.CloseIdleConnections()
 	goleak.VerifyNone(t, before)
 }
@@ -418,17 +418,6 @@ func TestProgramPrintsNoSecret(t *testing.T) {
 	})
 }
 
-// age makes all calls so old that no request can arrive any more. The next number of a claim keeps durable from taking
-// the claim for lost.
-func age(t *testing.T, database string) {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
-	require.NoError(t, err)
-}
-
 func TestOldPendingPaymentsNeedReview(t *testing.T) {
 	flags := serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))
 	s := startServing(t, from(), append(flags, "-pending-review", "1ms")...)
@@ -437,10 +426,15 @@ func TestOldPendingPaymentsNeedReview(t *testing.T) {
 	until(t, s.Admin+"/", "1 of them pending for too long")
 }
 
-// pauseByForm sends the form of a pause to the operators' page, and returns the HTTP status.
-func pauseByForm(t *testing.T, s *serving) int {
+// pauseByForm sends the form of a pause to the operators' page, with names in X-User, and returns the HTTP status.
+func pauseByForm(t *testing.T, s *serving, names ...string) int {
 	t.Helper()
-	resp, err := http.PostForm(s.Admin+"/control", url.Values{"do": {"pause"}, "reason": {"lunch"}})
+	form := strings.NewReader("do=pause&reason=lunch")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+"/control", form)
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header["X-User"] = names
+	resp, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	return resp.StatusCode
@@ -452,42 +446,17 @@ func TestDecisionsNeedTheNameOfAnOperator(t *testing.T) {
 	assert.Contains(t, read(t, demo.Admin+"/"), "Paused by demo")
 	flags := serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))
 	nobody := startServing(t, from(), flags...)
-	assert.Equal(t, 403, pauseByForm(t, nobody))
+	assert.Equal(t, 403, pauseByForm(t, nobody, "ada"))
 	assert.Contains(t, nobody.Out.String(), "nobody can decide")
 	nobody.Stop(t)
 	one := startServing(t, from(), append(flags, "-admin-user", "ada")...)
 	assert.Equal(t, 200, pauseByForm(t, one))
 	assert.Contains(t, read(t, one.Admin+"/"), "Paused by ada")
-}
-
-// TestOperatorsDecideWithAName sends a payout again that never arrived.
-func TestOperatorsDecideWithAName(t *testing.T) {
-	database := filepath.Join(t.TempDir(), "partner.db")
-	service := startService(t)
-	service.Fault(paymentsvctest.InitPayout, paymentsvctest.First(1), paymentsvctest.Drop(paymentsvctest.BeforeCommit))
-	flags := append(serviceFlags(t, service.URL, database), "-admin-user-header", "X-User")
-	code, out := command(t, append(flags, "payouts", fileWith(t, "reference,amount,destination\none,1.00,"+card+"\n"))...)
-	require.Equal(t, exitReview, code, out)
-	age(t, database)
-	s := startServing(t, from(), flags...)
-	link := regexp.MustCompile(`href="(/row/[^"]+)"`).FindStringSubmatch(read(t, s.Admin+"/"))
-	require.NotNil(t, link)
-	version := regexp.MustCompile(`name="version" value="(\d+)"`).FindStringSubmatch(read(t, s.Admin+link[1]))
-	form := url.Values{"decision": {"again"}, "sure": {"yes"}, "version": {version[1]}}
-	for _, c := range []struct {
-		names []string
-		code  int
-	}{{nil, 403}, {[]string{"eve", "ada"}, 403}, {[]string{"ada"}, 200}} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+link[1], strings.NewReader(form.Encode()))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header["X-User"] = c.names
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		assert.Equal(t, c.code, resp.StatusCode, c.names)
-	}
-	until(t, s.Admin+link[1], state(durable.StatePending))
-	assert.Contains(t, read(t, s.Admin+link[1]), "ada")
-	assert.Len(t, service.Orders(), 1)
+	flags = serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "login.db"))
+	login := startServing(t, from(), append(flags, "-admin-user-header", "X-User")...)
+	assert.Equal(t, 403, pauseByForm(t, login))
+	assert.Equal(t, 403, pauseByForm(t, login, "eve", "ada"), "the proxy kept a name sent by the client")
+	assert.NotContains(t, read(t, login.Admin+"/"), "Paused")
+	assert.Equal(t, 200, pauseByForm(t, login, "grace"))
+	assert.Contains(t, read(t, login.Admin+"/"), "Paused by grace")
 }

@@ -53,7 +53,7 @@ func newClient(set *settings, address string, measure *telemetry) (*paymentsvc.C
 func decoders(fields, notFound, duplicates string) (paymentsvc.ErrorDecoder, func(*paymentsvc.Error) bool, error) {
 	names, missing, repeated := split(fields), split(notFound), split(duplicates)
 	if len(names) != 2 {
-		return nil, nil, errors.New("-error-fields has the names of two fields: code,message")
+		return nil, nil, errors.New("-error-fields needs the names of two fields: code,message")
 	}
 	read := paymentsvc.ErrorFields(names[0], names[1])
 	decode := func(status int, body []byte) *paymentsvc.ServiceError {

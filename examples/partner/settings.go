@@ -55,7 +55,7 @@ type settings struct {
 	Addr, Admin                     string
 	AdminUser, UserHeader           string // for the names of operators
 	PendingReview                   time.Duration
-	Slots, DemoFaults               int
+	Slots                           int
 	AllowUnsafe, Traces, LogJSON    bool
 	LogLevel                        slog.Level
 	File                            payoutcsv.Options
@@ -117,16 +117,17 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.StringVar(&set.oldFile, "old-secret-file", "",
 		"`file` with the key before a rotation: notifications may still be signed with it\n"+
 			"(not with a -scheme that contains the secret)")
-	flags.StringVar(&set.schemeText, "scheme", "", "`text` of how messages are signed, as paymentsvc discover prints it")
+	flags.StringVar(&set.schemeText, "scheme", "", "`text` of the signature scheme, as paymentsvc discover prints it")
 	flags.StringVar(&set.fields, "error-fields", "", "`names` of the fields of an error's code and message: code,message")
 	flags.StringVar(&set.notFound, "not-found-codes", "",
 		"`codes` of errors that mean that the service has no such payment: only after one of these\n"+
 			"is a payment with an unknown outcome started again")
 	flags.StringVar(&set.duplicates, "duplicate-codes", "", "`codes` of errors that mean that user_data was used before")
-	flags.Func("account-codes", "`codes` of errors that mean that the account has run dry", list(&set.AccountCodes))
-	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080", "`address` for buyers and notifications; port 0 takes a free one")
+	flags.Func("account-codes", "`codes` of errors that mean that the account has no funds", list(&set.AccountCodes))
+	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080",
+		"`address` for buyers and notifications; port 0 chooses a free port")
 	flags.StringVar(
-		&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which ask for no password",
+		&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which have no password",
 	)
 	flags.Func(
 		"admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts),
@@ -141,7 +142,6 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.BoolVar(
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
 	)
-	flags.IntVar(&set.DemoFaults, "demo-faults", 0, "makes one in `n` calls to the fake fail; 0 is none")
 	flags.BoolVar(&set.LogJSON, "log-json", false, "log in JSON")
 	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
 	set.fileFlags(flags, list)
@@ -203,15 +203,15 @@ func (set *settings) complete(words []string) error {
 			return errors.New("make-payouts needs a number of rows")
 		}
 		return nil
-	case set.DemoFaults < 0 || set.Slots < 1 || set.File.Scale < 0:
-		return errors.New("-demo-faults, -slots or -scale is out of range")
+	case set.Slots < 1 || set.File.Scale < 0:
+		return errors.New("want -slots of 1 or more, and -scale of 0 or more")
 	case set.Database != "" && set.Service == "":
 		return errors.New("-database (DATABASE_URL) needs -service (PAYMENTSVC_URL): the fake has its own database, " +
 			"because it forgets its payouts at the end")
 	case set.AdminUser != "" && set.UserHeader != "":
-		return errors.New("-admin-user and -admin-user-header exclude each other")
+		return errors.New("set either -admin-user or -admin-user-header, not both")
 	case set.PendingReview < 0:
-		return errors.New("-pending-review is negative")
+		return errors.New("-pending-review is negative, want 0 or more")
 	case set.Database == "" && (set.Command == "hold" || set.Service != "" && set.Command != "check"):
 		return errors.New("-service and hold need -database: a database for one run forgets its payouts and its hold")
 	}

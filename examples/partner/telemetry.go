@@ -33,8 +33,8 @@ type telemetry struct {
 	log      *slog.Logger
 	end      []func(context.Context) error
 
-	attempts, changes, recorded metric.Int64Counter
-	duration                    metric.Float64Histogram
+	attempts, changes metric.Int64Counter
+	duration          metric.Float64Histogram
 }
 
 // newTelemetry creates the metrics. If traces is set, it also sends traces by OTLP over HTTP, configured by the
@@ -60,14 +60,13 @@ func newTelemetry(ctx context.Context, traces bool, log *slog.Logger) (*telemetr
 }
 
 func (t *telemetry) instruments() error {
-	errs := make([]error, 4)
+	errs := make([]error, 3)
 	count := func(name, description string) (c metric.Int64Counter, err error) {
 		return t.meter.Int64Counter(name, metric.WithDescription(description))
 	}
 	t.attempts, errs[0] = count("partner.attempts", "Attempts of calls to the service.")
 	t.changes, errs[1] = count("partner.changes", "Rows that moved to another state.")
-	t.recorded, errs[2] = count("partner.rounds", "Round trips that record outcomes and claim rows.")
-	t.duration, errs[3] = t.meter.Float64Histogram("partner.attempt.duration", metric.WithUnit("s"),
+	t.duration, errs[2] = t.meter.Float64Histogram("partner.attempt.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of an attempt."),
 		metric.WithExplicitBucketBoundaries(.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40))
 	return errors.Join(errs...)
@@ -103,9 +102,6 @@ func (t *telemetry) Hooks() durable.Hooks {
 		Change: func(ctx context.Context, kind durable.Kind, from, to durable.State) {
 			t.changes.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", string(kind)),
 				attribute.String("from", string(from)), attribute.String("to", string(to))))
-		},
-		Round: func(ctx context.Context, r durable.Round) {
-			t.recorded.Add(ctx, 1, metric.WithAttributes(attribute.Bool("failed", r.Err != nil)))
 		},
 	}
 }

@@ -3,14 +3,11 @@
 package kills
 
 import (
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,42 +128,6 @@ func TestRestoredFileIsHeld(t *testing.T) {
 	}
 }
 
-// After a crash the newer -wal file stays beside the older file, so that SQLite mixes both. Whatever comes of it,
-// nothing is sent that was sent.
-func TestFileRestoredBesideANewerWALRepeatsNothing(t *testing.T) {
-	db, service := sqlite(t), newService(t)
-	var older []byte
-	payAfterBackup(t, db, service, func() {
-		var err error
-		older, err = os.ReadFile(db.Address)
-		require.NoError(t, err)
-	})
-	newer, err := os.ReadFile(db.Address + "-wal")
-	require.NoError(t, err)
-	require.NoError(t, db.Close())
-	require.NoError(t, os.WriteFile(db.Address, older, 0o600))
-	require.NoError(t, os.WriteFile(db.Address+"-wal", newer, 0o600))
-
-	db = opened(t, db.Address)
-	client, err := newClient(service.URL)
-	require.NoError(t, err)
-	if store, err := durable.Open(t.Context(), db.DB, config(client, time.Minute, "")); err == nil {
-		if tx, err := db.BeginTx(t.Context(), nil); err == nil {
-			_, _ = store.QueuePayouts(t.Context(), tx, payout("a", 0, false), payout("a", 199, false))
-			_ = tx.Commit()
-		}
-		_, err = store.RunBatch(t.Context(), durable.BatchLimit{})
-		t.Logf("turn: %v", err)
-	} else {
-		t.Logf("open: %v", err)
-	}
-	started := map[string]bool{}
-	for _, o := range service.Orders() {
-		assert.False(t, started[o.UserData], "started twice")
-		started[o.UserData] = true
-	}
-}
-
 // A dump is restored into the same server: as a new database, or over the tables of the old one.
 func TestRestoredDumpIsHeld(t *testing.T) {
 	dump, err := exec.LookPath("pg_dump")
@@ -256,42 +217,6 @@ func load(t *testing.T, w durable.Witness) int {
 	mark, err := w.Load(t.Context())
 	require.NoError(t, err)
 	return int(mark)
-}
-
-// failing is a witness that fails while down is set.
-type failing struct {
-	durable.Witness
-	down *atomic.Bool
-}
-
-func (f failing) Save(ctx context.Context, mark int64) error {
-	if f.down.Load() {
-		return errors.New("the witness is unavailable")
-	}
-	return f.Witness.Save(ctx, mark)
-}
-
-func TestNoCallBeginsWithoutTheWitness(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		service, down := newService(t), &atomic.Bool{}
-		store := open(t, db, service.URL, time.Minute, func(c *durable.Config) {
-			c.Witness = failing{durable.FileWitness(filepath.Join(t.TempDir(), "witness")), down}
-		})
-		down.Store(true)
-		addMany(t, db, store, "a", 20)
-		_, err := store.RunBatch(t.Context(), durable.BatchLimit{})
-		require.ErrorContains(t, err, "the witness is unavailable")
-		assert.Empty(t, service.Orders())
-		stop := run(t, store)
-		eventually(t, func() bool { return db.Number(t, `SELECT COUNT(*) FROM durable_queue`) == 20 }) // released
-		assert.Empty(t, service.Orders())
-		down.Store(false)
-		eventually(t, func() bool { return len(service.Orders()) == 20 })
-		stop()
-		assert.Zero(t, db.Number(t, `SELECT hold FROM durable_control`))
-		_, payouts := finish(t, db, open(t, db, service.URL, time.Minute), service)
-		assert.Zero(t, payouts, "unknown")
-	})
 }
 
 // Sessions of the server have statements of earlier clients, so any statement of Open may fail.

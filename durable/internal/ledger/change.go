@@ -193,11 +193,10 @@ func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) 
 	return yes, err
 }
 
-// ClaimedBefore reports whether r's last claim is older than age in milliseconds, or from the future.
-func (tx *Tx) ClaimedBefore(ctx context.Context, r *row.Row, age int64) (bool, error) {
-	p := Poll{Row: r}
-	err := tx.l.one(ctx, tx, []any{&p.Now}, `SELECT {now}`)
-	return p.ClaimedBefore(age), err
+// Now returns the database's time in Unix milliseconds.
+func (tx *Tx) Now(ctx context.Context) (now int64, err error) {
+	err = tx.l.one(ctx, tx, []any{&now}, `SELECT {now}`)
+	return now, err
 }
 
 // KeepDecision stores a decision.

@@ -163,13 +163,14 @@ type Lease struct {
 	Ended bool // by the database's clock
 }
 
-// Leases returns up to 10,000 claims of all processes. A claim from the future counts as ended, because the database's
-// clock was wrong. Then only the caller's monotonic clock decides about it.
+// Leases returns up to 10,000 claims of all processes, the ended claims first, so that they do not wait behind others.
+// A claim from the future counts as ended, because the database's clock was wrong. Then only the caller's monotonic
+// clock decides about it.
 func (l *Ledger) Leases(ctx context.Context) ([]Lease, error) {
 	return collect(ctx, l, l.DB, func(one *Lease) []any {
 		return []any{&one.UserData, &one.Token, &one.Claims, &one.ClaimedAt, &one.Ended}
-	}, `SELECT user_data, token, claims, claimed_at, ends_at <= {now} OR claimed_at > {now} + {impossible}
-		FROM durable_claims ORDER BY token LIMIT 10000`)
+	}, `SELECT user_data, token, claims, claimed_at, ends_at <= {now} OR claimed_at > {now} + {impossible} AS ended
+		FROM durable_claims ORDER BY ended DESC, ends_at, user_data LIMIT 10000`)
 }
 
 // ResetImpossible makes rows with an impossible due time due, because the database's clock was wrong, see impossible.
@@ -191,8 +192,9 @@ func (l *Ledger) ResetImpossible(ctx context.Context, limit int) error {
 	})
 }
 
-// Abandoned returns the user_data of created payments older than age, in milliseconds.
+// Abandoned returns the user_data of created payments older than age, in milliseconds, and without an unapplied
+// notification.
 func (l *Ledger) Abandoned(ctx context.Context, age int64, limit int) ([]string, error) {
-	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue
-		WHERE kind = 'payment' AND generation = 0 AND created_at < {now} - $1 ORDER BY created_at LIMIT $2`, age, limit)
+	return l.texts(ctx, l.DB, `SELECT user_data FROM durable_queue AS q WHERE kind = 'payment' AND generation = 0
+		AND created_at < {now} - $1 AND {unnotified} ORDER BY created_at LIMIT $2`, age, limit)
 }

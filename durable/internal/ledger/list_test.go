@@ -125,31 +125,6 @@ func TestPageSelectsWhatTheFilterSays(t *testing.T) {
 	})
 }
 
-func TestFilterSelectsByEachField(t *testing.T) {
-	pending := &row.Row{Kind: row.Payout, State: row.Pending, Batch: "one", CreatedAt: 100, UserData: "b"}
-	for name, c := range map[string]struct {
-		f    Filter
-		want bool
-	}{
-		"all":                {Filter{}, true},
-		"kind":               {Filter{Kind: row.Payment}, false},
-		"state":              {Filter{State: row.Unknown}, false},
-		"batch":              {Filter{Batch: "two"}, false},
-		"error code":         {Filter{ErrorCode: "limit"}, false},
-		"held":               {Filter{Held: true}, false},
-		"review":             {Filter{Review: true}, false},
-		"not yet overdue":    {Filter{Review: true, Overdue: 901 * time.Millisecond}, false},
-		"overdue":            {Filter{Review: true, Overdue: 900 * time.Millisecond}, true},
-		"young":              {Filter{MinAge: 901 * time.Millisecond}, false},
-		"old":                {Filter{MinAge: 900 * time.Millisecond}, true},
-		"after itself":       {Filter{After: Place{100, "b"}}, false},
-		"after a newer row":  {Filter{After: Place{100, "c"}}, true},
-		"after an older row": {Filter{After: Place{100, "c"}, OldestFirst: true}, false},
-	} {
-		assert.Equal(t, c.want, c.f.selects(pending, 1000), name)
-	}
-}
-
 func TestCountsAreTheRowsAndTheOldest(t *testing.T) {
 	eachListed(t, func(t *testing.T, l *Ledger) {
 		all, _, err := l.Page(t.Context(), l.DB, Filter{}, 10_000)

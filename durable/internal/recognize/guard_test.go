@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
-	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // memory is a witness in memory. before and after run around each method, and their errors are returned.
@@ -211,18 +210,6 @@ func TestRoundsOfOneProcessDoNotDisturbEachOther(t *testing.T) {
 		assert.False(t, held(t, db))
 	}
 	assert.Equal(t, mark(t, db), w.mark)
-}
-
-func TestLostClaimHoldsPayouts(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		g := mustOpen(t, db, &memory{})
-		g.Remember(row.Claim{UserData: "u", Token: "T", Claims: 1})
-		assert.Equal(t, row.Claim{UserData: "u", Token: "T", Claims: 1}, g.Last())
-		require.NoError(t, g.Lost(t.Context()))
-		assert.True(t, held(t, db))
-		assert.Zero(t, g.Last())
-		require.NoError(t, beforeCalls(t, g, db))
-	})
 }
 
 func TestOpenFailsIfItCannotHold(t *testing.T) {

@@ -64,6 +64,13 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 		{"unknown", with(Payout, Starting), "T", Result{}, false, Unknown, true, NoAnswer},
 		{"unknown payment", with(Payment, Starting), "T", Result{}, false, Unknown, true, ""},
 		{"unknown with order_id", with(Payout, Starting), "T", Result{OrderID: "o"}, false, Unknown, true, ""},
+		{"late error", with(Payout, Unknown, doubted), "old", Result{}, false, "", true, ""},
+		{"late error with order_id", with(Payout, Created), "old", Result{OrderID: "o"}, false, Unknown, true, ""},
+		{"late error, called again", with(Payout, Starting), "old", Result{OrderID: "o"}, false, Unknown, true, ""},
+		{"late error, decided", with(Payout, Failed), "old", Result{OrderID: "o"}, false, Failed, false,
+			"counted as not paid"},
+		{"late error, two order_ids", with(Payout, Pending, known), "old", Result{OrderID: "p"}, false, Pending, false,
+			"second order_id"},
 		{"unknown, taken", with(Payout, Starting), "T", Result{OrderID: "o"}, true, Unknown, true, "another row has"},
 	}
 	for _, tt := range tests {

@@ -38,7 +38,7 @@ const (
 )
 
 // Complete applies the result of a call. token identifies the claim of the call, and taken reports that another row has
-// result.OrderID. A success applies without the claim, because even a late report of a success is true.
+// result.OrderID. A success and an error with an order_id apply without the claim, because even a late report is true.
 func (r *Row) Complete(token string, result Result, taken bool) error {
 	if result.Kind == Started {
 		r.Found(result.OrderID, taken)
@@ -47,8 +47,13 @@ func (r *Row) Complete(token string, result Result, taken bool) error {
 		}
 		return nil
 	}
-	if r.State != Starting || r.Token != token {
+	switch {
+	case r.State == Starting && r.Token == token:
+	case result.Kind != OutcomeUnknown || result.OrderID == "":
 		return ErrChanged
+	case r.State.Settled(): // the order_id in a late error shows that the service has the row
+		r.Found(result.OrderID, taken)
+		return nil
 	}
 	switch result.Kind {
 	case NotCalled:

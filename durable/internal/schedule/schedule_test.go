@@ -270,25 +270,6 @@ func TestTooManyClaimsAreReleased(t *testing.T) {
 	})
 }
 
-// With one slot and both queues full, payments and payouts alternate.
-func TestPaymentsAndPayoutsShareSlots(t *testing.T) {
-	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
-		t.start(t.Context(), 6)
-		payments := 0
-		for range 6 {
-			r := t.next()
-			payments += r.MaxPayments
-			result := recorded(r.Request, "a"+r.Token)
-			result.Payments = r.MaxPayments
-			r.end <- result
-			synctest.Wait()
-			t.endCall()
-		}
-		require.NoError(t, t.result())
-		assert.Equal(t, 3, payments)
-	})
-}
-
 // The scan resumes behind the last claimed row. An empty scan from there begins anew, and so does each poll.
 func TestScanResumes(t *testing.T) {
 	behind := func(r *flight, name string) {
