@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,7 +68,6 @@ func post(url, body string) *message {
 
 // service is the fake behind a server that records the messages.
 type service struct {
-	*contract
 	http *http.Client
 	base string
 
@@ -88,7 +86,6 @@ func serve(t testing.TB) *service {
 	t.Cleanup(front.Close)
 	s.http = front.Client()
 	s.base = front.URL + basePath
-	s.contract = newContract(t, s.base)
 	return s
 }
 
@@ -238,11 +235,6 @@ func endpointMethods() (names []string) {
 	return names
 }
 
-func membersOf(t require.TestingT, object []byte) (members map[string]json.RawMessage) {
-	require.NoError(t, json.Unmarshal(object, &members), "%s", object)
-	return members
-}
-
 // fieldNamed returns the field of a struct for a name of the document, such as OrderID for order_id.
 func fieldNamed(result reflect.Value, name string) reflect.Value {
 	return result.FieldByNameFunc(func(field string) bool {
@@ -258,84 +250,73 @@ func malformed(result reflect.Value) []string {
 	return nil
 }
 
-// member is a member of a JSON object. value is JSON.
-type member struct{ name, value string }
+// members maps the names of a JSON object to JSON.
+type members map[string]json.RawMessage
 
-func objectOf(members []member) string {
-	var parts []string
-	for _, m := range members {
-		parts = append(parts, quoted(m.name)+":"+m.value)
-	}
-	return "{" + strings.Join(parts, ",") + "}"
-}
-
-func quoted(text string) string {
-	data, err := json.Marshal(text)
+func (m members) String() string {
+	data, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // every string has JSON
+		panic(err) // the values are JSON
 	}
 	return string(data)
 }
 
-// example returns a valid value of a property, as JSON.
-func example(t require.TestingT, p property) string {
-	switch {
-	case p.name == "partner_id":
-		return strconv.Itoa(partnerID)
-	case p.name == "project_id":
-		return strconv.Itoa(projectID)
-	case len(p.enum) > 0:
-		return quoted(p.enum[0])
+func (m members) without(names ...string) members {
+	changed := maps.Clone(m)
+	for _, name := range names {
+		delete(changed, name)
 	}
-	value, known := map[string]string{
-		"string":      `"text"`,
-		"string/uuid": `"6ba7b810-9dad-11d1-80b4-00c04fd430c8"`,
-		"string/uri":  `"https://pay.example/form/1?a=b#c"`,
-		"integer":     "17",
-		"number":      "10.50",
-		"object":      `{"member":1}`,
-	}[strings.TrimSuffix(p.typ+"/"+p.format, "/")]
-	require.True(t, known, "%s has an unknown type: %s %s", p.name, p.typ, p.format)
-	return value
+	return changed
 }
 
-// ofOtherTypes returns values that a property must not have.
-func ofOtherTypes(p property) []string {
+func (m members) with(name, value string) members {
+	changed := maps.Clone(m)
+	changed[name] = json.RawMessage(value)
+	return changed
+}
+
+// full returns a member for every property of a schema, with a valid value.
+func (s *schema) full(t require.TestingT) members {
+	all := members{}
+	for name, p := range s.Properties {
+		value, known := map[string]string{
+			"string":      `"text"`,
+			"string/uuid": `"6ba7b810-9dad-11d1-80b4-00c04fd430c8"`,
+			"string/uri":  `"https://pay.example/form/1?a=b#c"`,
+			"integer":     "17",
+			"number":      "10.50",
+			"object":      `{"member":1}`,
+		}[strings.TrimSuffix(p.Type.(string)+"/"+p.Format, "/")]
+		require.True(t, known, "%s has an unknown type: %s %s", name, p.Type, p.Format)
+		switch {
+		case name == "partner_id":
+			value = strconv.Itoa(partnerID)
+		case name == "project_id":
+			value = strconv.Itoa(projectID)
+		case len(p.Enum) > 0:
+			value = strconv.Quote(p.Enum[0])
+		}
+		all[name] = json.RawMessage(value)
+	}
+	return all
+}
+
+// wrong returns values that a property must not have.
+func (s *schema) wrong() []string {
 	wrong := map[string][]string{
 		"string":  {"17", "true", "null", `["text"]`, `{"text":1}`},
 		"integer": {`"17"`, "1.5", "true", "null", "[17]", "{}"},
 		"number":  {`"10.50"`, "false", "null", "[10.50]", "{}"},
 		"object":  {`"{}"`, "17", "true", "null", "[]"},
-	}[p.typ]
-	switch p.format {
+	}[s.Type.(string)]
+	switch s.Format {
 	case "uuid":
 		wrong = append(wrong, `"text"`, `""`, `"6ba7b810-9dad-11d1-80b4-00c04fd430c"`)
 	case "uri":
 		wrong = append(wrong, `"no uri"`, `""`, `"/a/path"`)
 	}
-	if len(p.enum) > 0 {
-		wrong = append(wrong, `""`, quoted(strings.ToUpper(p.enum[0])), quoted(p.enum[0]+"_"))
+	if len(s.Enum) > 0 {
+		wrong = append(wrong, `""`, strconv.Quote(strings.ToUpper(s.Enum[0])), strconv.Quote(s.Enum[0]+"_"))
 	}
 	return wrong
-}
-
-// fullBody returns a member for every property of a schema.
-func fullBody(t require.TestingT, s *schema) (members []member) {
-	for _, p := range s.properties {
-		members = append(members, member{p.name, example(t, p)})
-	}
-	return members
-}
-
-func without(members []member, names ...string) []member {
-	return slices.DeleteFunc(slices.Clone(members), func(m member) bool { return slices.Contains(names, m.name) })
-}
-
-func with(members []member, name, value string) []member {
-	changed := slices.Clone(members)
-	if i := slices.IndexFunc(changed, func(m member) bool { return m.name == name }); i >= 0 {
-		changed[i].value = value
-		return changed
-	}
-	return append(changed, member{name, value})
 }
