@@ -9,7 +9,6 @@ package contract
 
 import (
 	"bytes"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -87,15 +86,6 @@ func (m *message) withResponse(body string) *message {
 	m.status, m.responseBody = http.StatusOK, []byte(body)
 	m.responseHeader = http.Header{"Content-Type": {"application/json"}}
 	return m
-}
-
-func (m *message) response() *http.Response {
-	return &http.Response{
-		StatusCode:    m.status,
-		Header:        m.responseHeader.Clone(),
-		Body:          io.NopCloser(bytes.NewReader(m.responseBody)),
-		ContentLength: int64(len(m.responseBody)),
-	}
 }
 
 // TestSDKHasTheNamesOfTheDocument compares the version, the operations, their headers, and the events. Other tests

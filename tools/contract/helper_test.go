@@ -15,7 +15,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -68,115 +67,67 @@ func post(url, body string) *message {
 
 // service is the fake behind a server that records the messages.
 type service struct {
-	http *http.Client
-	base string
-
-	mu       sync.Mutex // guards the fields below in the server's goroutines
 	fake     *paymentsvctest.Server
-	messages []*message
+	http     *http.Client
+	base     string
+	messages chan *message
 }
 
-// serve starts the fake.
-func serve(t testing.TB) *service {
+// serve starts a fake without orders.
+func serve(t *testing.T) *service {
 	t.Helper()
-	s := new(service)
-	s.renew(t)
-	t.Cleanup(func() { s.fake.Close() })
-	front := httptest.NewServer(s.record())
-	t.Cleanup(front.Close)
-	s.http = front.Client()
-	s.base = front.URL + basePath
-	return s
-}
-
-// renew replaces the fake with a new fake, which has no orders.
-func (s *service) renew(t require.TestingT) {
-	cfg := paymentsvctest.Config{
+	fake, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: partnerID,
 		Projects:  []paymentsvctest.Project{{ID: projectID, Secret: secret, OldSecret: "the-secret-before"}},
 		Scheme:    scheme(),
 		Now:       now,
 		Tolerance: time.Minute,
-	}
-	if s.fake != nil {
-		s.fake.Close()
-	}
-	fake, err := paymentsvctest.New(cfg)
-	require.NoError(t, err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fake, s.messages = fake, nil
-}
-
-// record records the requests and responses of the fake.
-func (s *service) record() http.Handler {
-	prefix, err := url.PathUnescape(basePath)
-	if err != nil {
-		panic(err)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := arrived(r)
-		r.Body = io.NopCloser(bytes.NewReader(m.body))
-		recorded := httptest.NewRecorder()
-		s.mu.Lock()
-		fake := s.fake
-		s.mu.Unlock()
-		http.StripPrefix(prefix, fake).ServeHTTP(recorded, r)
-		m.status, m.responseHeader, m.responseBody = recorded.Code, recorded.Header().Clone(), recorded.Body.Bytes()
-		s.mu.Lock()
-		s.messages = append(s.messages, m)
-		s.mu.Unlock()
-		maps.Copy(w.Header(), m.responseHeader)
-		w.WriteHeader(m.status)
-		_, _ = w.Write(m.responseBody) // the client may have disconnected
 	})
+	require.NoError(t, err)
+	t.Cleanup(func() { fake.Close() })
+	s := &service{fake: fake, messages: make(chan *message, 9)}
+	prefix, err := url.PathUnescape(basePath)
+	require.NoError(t, err)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		recorded := httptest.NewRecorder()
+		header := r.Header.Clone()
+		http.StripPrefix(prefix, fake).ServeHTTP(recorded, r)
+		s.messages <- &message{
+			r.Method, "http://" + r.Host + r.RequestURI, header, body,
+			recorded.Code, recorded.Header().Clone(), recorded.Body.Bytes(),
+		}
+		maps.Copy(w.Header(), recorded.Header())
+		w.WriteHeader(recorded.Code)
+		_, _ = w.Write(recorded.Body.Bytes()) // the client may have disconnected
+	}))
+	t.Cleanup(front.Close)
+	s.http, s.base = front.Client(), front.URL+basePath
+	return s
 }
 
-// arrived reads a request in a server.
-func arrived(r *http.Request) *message {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	return &message{method: r.Method, url: "http://" + r.Host + r.RequestURI, header: r.Header.Clone(), body: body}
-}
-
-// taken returns the messages since its last call.
-func (s *service) taken() []*message {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.messages
-	s.messages = nil
-	return taken
-}
-
-// only returns the single message since the last call of taken.
+// only returns the single message since its last call.
 func (s *service) only(t require.TestingT) *message {
-	taken := s.taken()
-	require.Len(t, taken, 1, "messages on the wire")
-	return taken[0]
+	require.Len(t, s.messages, 1, "messages on the wire")
+	return <-s.messages
 }
 
-// config returns the configuration of a client of the service.
-func (s *service) config() paymentsvc.Config {
+// client returns a client that does not retry.
+func (s *service) client(t require.TestingT) *paymentsvc.Client {
 	cfg := s.fake.ClientConfig(projectID)
 	cfg.BaseURL, cfg.HTTPClient = s.base, s.http
 	cfg.Retry = paymentsvc.Retry{MaxAttempts: 1}
-	return cfg
+	return newClient(t, cfg)
 }
 
 func newClient(t require.TestingT, cfg paymentsvc.Config) *paymentsvc.Client {
 	client, err := paymentsvc.NewClient(cfg)
 	require.NoError(t, err)
 	return client
-}
-
-// send sends a message unchanged, and returns the recorded exchange.
-func (s *service) send(t require.TestingT, m *message) *message {
-	resp, err := s.http.Do(m.request())
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return s.only(t)
 }
 
 // startedOrderID is the order_id of the first order of a fake.

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,9 +66,10 @@ type fixedResponse struct{ *message }
 
 func (a fixedResponse) RoundTrip(req *http.Request) (*http.Response, error) {
 	_, err := io.Copy(io.Discard, req.Body)
-	resp := a.response()
-	resp.Request = req
-	return resp, err
+	return &http.Response{
+		StatusCode: a.status, Header: a.responseHeader.Clone(), Request: req,
+		Body: io.NopCloser(bytes.NewReader(a.responseBody)), ContentLength: int64(len(a.responseBody)),
+	}, err
 }
 
 // verdict is the result for a body: accepted, rejected, or accepted without an unreadable field.

@@ -16,24 +16,24 @@ import (
 
 // TestSentRequestsAndResponsesFitTheDocument makes every call, and validates the request and the fake's response.
 func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
-	s := serve(t)
 	_, endpoints, _ := readService(t, true)
 	for _, o := range endpoints {
 		for _, route := range o.routes() {
 			for _, full := range []bool{false, true} {
-				s.renew(t)
-				client := newClient(t, s.config())
+				s := serve(t)
+				client := s.client(t)
 				switch o.ID { // start the order for the status call
 				case "StatusPayment":
 					_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeMC, paymentsvc.PaymentRequest{
 						Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
 					})
 					require.NoError(t, err)
+					s.only(t)
 				case "StatusPayout":
 					_, err := calls["InitPayout"](t.Context(), client, "", full)
 					require.NoError(t, err)
+					s.only(t)
 				}
-				s.taken()
 				_, err := calls[o.ID](t.Context(), client, route.paymentType, full)
 				require.NoError(t, err, route.path)
 				m := s.only(t)
@@ -98,14 +98,16 @@ func variations(t require.TestingT, s *schema) map[string]bool {
 // also proves that the other tests can fail.
 func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
 	_, endpoints, notification := readService(t, true)
-	s := serve(t)
 	for _, o := range endpoints {
 		for _, route := range o.routes() {
 			for body, valid := range variations(t, o.request()) {
-				s.renew(t)
+				s := serve(t)
 				sent := post(s.base+route.path, body)
 				require.Equal(t, valid, o.checkRequest(sent) == nil, "%s: %s", route.path, body)
-				m := s.send(t, sent)
+				resp, err := s.http.Do(sent.request())
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				m := s.only(t)
 				rejected := s.fake.Rejected() // ProblemNotFound means a valid request, because the fake has no order
 				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound
 				require.Equal(t, valid, accepted, "%s: %s: %s", route.path, body, m.responseBody)
