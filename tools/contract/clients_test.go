@@ -23,7 +23,7 @@ func TestClientsOfTheMock(t *testing.T) {
 	for _, test := range []struct{ available, command []string }{
 		{[]string{"node", "--version"}, []string{"node", "--test", "client.test.mjs"}},
 		{
-			[]string{"/usr/bin/python3", "-c", "import fastapi, uvicorn"}, // of Debian's python3-fastapi, python3-uvicorn
+			[]string{"/usr/bin/python3", "-c", "import fastapi, uvicorn"}, // Debian: python3-fastapi, python3-uvicorn
 			[]string{"/usr/bin/python3", "fastapi_test.py"},
 		},
 	} {

@@ -205,8 +205,8 @@ func (o *operation) checkResponse(m *message) error {
 
 // unlistedHeaders are headers of HTTP, which the documents do not list.
 var unlistedHeaders = []string{
-	"Accept-Encoding", "Allow", "Cache-Control", "Content-Length", "Content-Type", "Cross-Origin-Resource-Policy", "Date",
-	"User-Agent", "X-Content-Type-Options",
+	"Accept-Encoding", "Allow", "Cache-Control", "Content-Length", "Content-Type", "Cross-Origin-Resource-Policy",
+	"Date", "User-Agent", "X-Content-Type-Options",
 }
 
 // checkParameters compares the headers or the query of a request with the operation's parameters.

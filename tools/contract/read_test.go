@@ -212,8 +212,8 @@ func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 				if difference == "" {
 					want = map[bool]verdict{true: accepted, false: rejected}[allowed]
 				}
-				require.Equal(t, want, r.judge(t, body.String()), "%s: %s as %s: allowed by the document: %t; difference: %s",
-					r.ID, field, value, allowed, difference)
+				require.Equal(t, want, r.judge(t, body.String()),
+					"%s: %s as %s: allowed by the document: %t; difference: %s", r.ID, field, value, allowed, difference)
 			}
 		}
 		if r.ID == "GetBalance" { // section 4.7 requires at least one balance

@@ -48,7 +48,8 @@ func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
 					}
 					var sent members
 					require.NoError(t, json.Unmarshal(m.body, &sent))
-					require.ElementsMatch(t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(sent)), route.path)
+					require.ElementsMatch(
+						t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(sent)), route.path)
 				}
 			}
 		}
