@@ -48,8 +48,8 @@ func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 }
 
 // valuesOfErrors matches the names and values in the error texts of the pages.
-var valuesOfErrors = regexp.MustCompile(`"[^ ]+"|\d+[ms]|connect:|dial tcp(: lookup)?|\*errors\.errorString|float64|merchant|` +
-	`paymentsvc\.PaymentRequest|pay\.example\.com|X-Request-Id`)
+var valuesOfErrors = regexp.MustCompile(`"[^ ]+"|\d+[ms]|connect:|dial tcp(: lookup)?|\*errors\.errorString|float64|` +
+	`merchant|paymentsvc\.PaymentRequest|pay\.example\.com|X-Request-Id`)
 
 // literals returns the constant parts of the string literals of the SDK and of Go, without short words, which would
 // also be parts of wrong texts. Longer parts come first.
