@@ -74,7 +74,7 @@ func compare(ctx context.Context, rounds int) (string, error) {
 	return text + connections, err
 }
 
-var peerModule = regexp.MustCompile(`/(stripe-go|standard-webhooks|paddle-go-sdk|resty)(/|$)`)
+var peerModule = regexp.MustCompile(`/(stripe-go|standard-webhooks|svix-webhooks|paddle-go-sdk|resty)(/|$)`)
 
 // machine describes the machine and lists the versions of the peers.
 func machine() string {

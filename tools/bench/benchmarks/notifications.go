@@ -22,6 +22,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stripe/stripe-go/v82"
 	"github.com/stripe/stripe-go/v82/webhook"
+	svix "github.com/svix/svix-webhooks/go"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -67,7 +68,8 @@ func webhooks(size int, deliver delivery) map[string][]candidate {
 	}))
 	stripeSignature := fmt.Sprintf("t=%d,v1=%x", now.Unix(), webhook.ComputeSignature(now, stripeBody, secret))
 	standard := must(standardwebhooks.NewWebhookRaw([]byte(secret)))
-	standardHeader := idHeader(now, body)
+	svixWebhook := must(svix.NewWebhookRaw([]byte(secret)))
+	standardHeader, svixHeader := idHeader("Webhook-", now, body), idHeader("Svix-", now, body)
 	paddleVerify := newPaddle(now, paddleBody, deliver(paddleBody))
 
 	verify := append(make([]candidate, 0, 8), []candidate{
@@ -97,6 +99,8 @@ func webhooks(size int, deliver delivery) map[string][]candidate {
 			}},
 		{"standard-webhooks", "standard-webhooks: `Verify`", "standard-webhooks: `Verify`, `encoding/json`",
 			func() error { return standard.Verify(arrived, standardHeader) }, nil},
+		{"svix", "svix: `Verify`", "svix: `Verify`, `encoding/json`",
+			func() error { return svixWebhook.Verify(arrived, svixHeader) }, nil},
 		{"paddle", "paddle: `Verify`", "paddle: `Verify`, `encoding/json` into its types",
 			func() error { _, err := paddleVerify(); return err },
 			func() (string, error) { return parsePaddle(paddleVerify()) }},
@@ -159,12 +163,12 @@ func ownHeader(at time.Time, body []byte) http.Header {
 	return h
 }
 
-// idHeader returns the headers of standard-webhooks.
-func idHeader(at time.Time, body []byte) http.Header {
+// idHeader returns the headers of standard-webhooks and svix.
+func idHeader(prefix string, at time.Time, body []byte) http.Header {
 	h := usualHeader(body)
-	h.Set("Webhook-Id", "msg_1")
-	h.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	h.Set("Webhook-Signature", must(must(standardwebhooks.NewWebhookRaw([]byte(secret))).Sign("msg_1", at, body)))
+	h.Set(prefix+"Id", "msg_1")
+	h.Set(prefix+"Timestamp", strconv.FormatInt(at.Unix(), 10))
+	h.Set(prefix+"Signature", must(must(standardwebhooks.NewWebhookRaw([]byte(secret))).Sign("msg_1", at, body)))
 	return h
 }
 
