@@ -16,27 +16,23 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// TestClientsOfTheMock runs the tests in clients, which partners could write in Node and Python. The test in Node uses
-// only the standard library.
+// TestClientsOfTheMock runs the tests in clients, which partners could write in Node and Python. All use only standard
+// libraries, except the FastAPI shop.
 func TestClientsOfTheMock(t *testing.T) {
 	m := startMock(t, "-secret-file", secretFile(t), "-balance", "100.00")
-	for _, test := range []struct{ available, command []string }{
-		{[]string{"node", "--version"}, []string{"node", "--test", "client.test.mjs"}},
-		{
-			[]string{"/usr/bin/python3", "-c", "import fastapi, uvicorn"}, // Debian: python3-fastapi, python3-uvicorn
-			[]string{"/usr/bin/python3", "fastapi_test.py"},
-		},
+	for _, client := range [][]string{
+		{"node", "--test", "client.test.mjs"}, {"python3", "client_test.py"}, {"/usr/bin/python3", "fastapi_test.py"},
 	} {
-		t.Run(test.command[len(test.command)-1], func(t *testing.T) {
-			run := func(command []string) ([]byte, error) {
-				cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-				cmd.Dir, cmd.Env = "clients", append(os.Environ(), "READY_FILE="+m.readyFile, "SECRET="+secret)
-				return cmd.CombinedOutput()
+		t.Run(client[len(client)-1], func(t *testing.T) {
+			if _, err := exec.LookPath(client[0]); err != nil {
+				t.Skipf("%s is missing: %v", client[0], err)
 			}
-			if output, err := run(test.available); err != nil {
-				t.Skipf("%v: %v: %s", test.available, err, output)
+			if client[1] == "fastapi_test.py" {
+				needPython(t, client[0], "fastapi", "uvicorn")
 			}
-			output, err := run(test.command)
+			cmd := exec.CommandContext(t.Context(), client[0], client[1:]...)
+			cmd.Dir, cmd.Env = "clients", append(os.Environ(), "READY_FILE="+m.readyFile, "SECRET="+secret)
+			output, err := cmd.CombinedOutput()
 			assert.NoError(t, err, "%s", output)
 		})
 	}
@@ -47,6 +43,17 @@ func secretFile(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
 	return file
+}
+
+// needPython skips the test if a Python module is missing.
+func needPython(t *testing.T, python string, modules ...string) {
+	t.Helper()
+	program := "import " + strings.Join(modules, ", ")
+	output, err := exec.CommandContext(t.Context(), python, "-c", program).CombinedOutput()
+	if err != nil {
+		packages := strings.Join(modules, " python3-")
+		t.Skipf("a module is missing: on Debian, apt-get install python3-%s: %s", packages, output)
+	}
 }
 
 func TestPageOfFastAPIQuotesItsTest(t *testing.T) {

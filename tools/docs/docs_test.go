@@ -239,8 +239,8 @@ var notRun = map[string][]string{
 	"the command makes a release": {
 		".ci/release v1.0.0",
 	},
-	"a step of .ci/run builds for fewer systems": {
-		".ci/binaries v1.0.0",
+	"the command builds for six systems": {
+		".ci/binaries release --snapshot --clean",
 	},
 	"the command checks a download": {
 		"sha256sum --check --ignore-missing checksums.txt",

@@ -2,8 +2,11 @@ package docs_test
 
 import (
 	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,6 +15,52 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// TestPageOfTestingCompilesBlockByBlock compiles the first block of docs/testing.md with each other block.
+func TestPageOfTestingCompilesBlockByBlock(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "testing_example_test.go", nil, parser.ImportsOnly)
+	require.NoError(t, err)
+	dir, write := module(t)
+	var code []string
+	for _, b := range pages(t)["docs/testing.md"].blocks {
+		if b.lang == "go" {
+			code = append(code, b.text)
+		}
+	}
+	require.Greater(t, len(code), 3)
+	for i, block := range code[1:] {
+		text := code[0] + "\n" + block
+		for _, spec := range file.Imports {
+			name := path.Base(strings.Trim(spec.Path.Value, `"`))
+			if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(text) {
+				text = "import " + spec.Path.Value + "\n" + text
+			}
+		}
+		write(fmt.Sprintf("block%d/shop_test.go", i), "package shop\n"+text)
+	}
+	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
+	vet.Dir = dir
+	output, err := vet.CombinedOutput()
+	assert.NoError(t, err, "%s", output)
+}
+
+// module returns a directory with this module's requirements, and a function that writes a file in it.
+func module(t *testing.T) (dir string, write func(name, text string)) {
+	t.Helper()
+	dir = t.TempDir()
+	write = func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	here, err := filepath.Abs(root)
+	require.NoError(t, err)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		write(name, strings.Replace(string(data), "=> "+root, fmt.Sprintf("=> %q", here), 1))
+	}
+	return dir, write
+}
 
 // TestPageOfTestingDetectsWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
 func TestPageOfTestingDetectsWrongCode(t *testing.T) {
@@ -62,18 +111,7 @@ func unverified(s *shop, _ *paymentsvc.Webhook) http.HandlerFunc {
 }`
 	source, err := os.ReadFile("testing_example_test.go")
 	require.NoError(t, err)
-	dir := t.TempDir() // a module with the requirements of this module
-	write := func(name, text string) {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	here, err := filepath.Abs(root)
-	require.NoError(t, err)
-	for _, name := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(name)
-		require.NoError(t, err)
-		write(name, strings.Replace(string(data), "=> "+root, fmt.Sprintf("=> %q", here), 1))
-	}
+	dir, write := module(t)
 	for i, w := range wrong {
 		require.Contains(t, string(source), w.old)
 		write(fmt.Sprintf("wrong%d/shop_test.go", i), strings.ReplaceAll(string(source), w.old, w.new))

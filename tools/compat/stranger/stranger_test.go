@@ -85,6 +85,26 @@ func TestQuickstartRunsFromTheProxy(t *testing.T) {
 	}
 }
 
+// TestModulesAreFetchedInAnyOrder gets the three modules in each order, and expects the same versions.
+func TestModulesAreFetchedInAnyOrder(t *testing.T) {
+	proxy := released(t)
+	var want string
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		s := newStranger(t, toolchains[0], proxy)
+		s.run("mod", "init", "example.com/stranger")
+		for _, i := range order {
+			get, _ := pages[i].read(t)
+			s.run(get...)
+		}
+		versions := s.run("list", "-m", "-f", "{{.Path}} {{.Version}}", sdk, sdk+"/durable", sdk+"/durable/riverqueue")
+		if want == "" {
+			want = versions
+		}
+		assert.Equal(t, want, versions, order)
+		assert.Equal(t, 3, strings.Count(versions, " v1.0.0\n"), versions)
+	}
+}
+
 var (
 	getLine = regexp.MustCompile(`(?m)^    go (get \S+)$`)
 	goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
