@@ -5,7 +5,8 @@
 //	TEST_DATABASE_FSYNC=on .ci/postgres go -C tools/bench run ./durablebench -scenario slots
 //	.ci/postgres go -C tools/bench test ./durablebench -million
 //
-// The µs of a server are the processor time of all its processes.
+// The µs of a server are the processor time of all its processes. The µs of a program include the service. The WAL
+// bytes include the bytes of vacuums.
 package main
 
 import (

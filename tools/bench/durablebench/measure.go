@@ -90,10 +90,7 @@ func stat(pid string) []string {
 // cpu returns the processor time of all processes of the server. The stat of the postmaster includes ended processes,
 // in ticks of 10 ms.
 func (s *server) cpu() time.Duration {
-	if s.admin == nil {
-		return 0
-	}
-	ended := s.ended()
+	ended := ticks(s.postmaster, 13, 15)
 	total := ended
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
@@ -105,34 +102,59 @@ func (s *server) cpu() time.Duration {
 		n, _ := strconv.Atoi(running)
 		total += time.Duration(n)
 	}
-	if s.ended() != ended {
+	if ticks(s.postmaster, 13, 15) != ended {
 		return s.cpu() // a process ended during the count
 	}
 	return total
 }
 
-// ended returns the processor time of the server's ended processes.
-func (s *server) ended() (total time.Duration) {
-	for _, text := range stat(s.postmaster)[13:15] {
+// ticks returns the sum of the fields [from, to) of [stat], which count ticks of 10 ms.
+func ticks(pid string, from, to int) (total time.Duration) {
+	for _, text := range stat(pid)[from:to] {
 		n, _ := strconv.Atoi(text)
 		total += time.Duration(n) * 10 * time.Millisecond
 	}
 	return total
 }
 
-// turn has the payouts per second of a turn, the ratio to the first candidate, and the server's µs per payout.
-type turn struct{ rate, ratio, server float64 }
+// counters are running totals. The processor time of program includes the service.
+type counters struct {
+	program, cpu time.Duration
+	wal          int64
+}
+
+func (s *server) counters(ctx context.Context) (c counters, err error) {
+	c.program = ticks("self", 11, 13)
+	if s.admin == nil {
+		return c, nil
+	}
+	err = s.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0'::pg_lsn`).Scan(&c.wal)
+	c.cpu = s.cpu()
+	return c, err
+}
+
+// turn has the payouts per second of a turn, the ratio to the first candidate, and the costs per payout.
+type turn struct{ rate, ratio, program, server, wal float64 }
 
 func (s *server) turn(ctx context.Context, c candidate) (t turn, err error) {
 	if err := c.add(ctx, s.rows); err != nil {
 		return t, err
 	}
-	before, begun := s.cpu(), time.Now()
+	before, err := s.counters(ctx)
+	if err != nil {
+		return t, err
+	}
+	begun := time.Now()
 	if err := c.pay(ctx); err != nil {
 		return t, err
 	}
+	took := time.Since(begun)
+	after, err := s.counters(ctx)
 	n := float64(s.rows)
-	return turn{n / time.Since(begun).Seconds(), 0, float64((s.cpu() - before).Microseconds()) / n}, nil
+	return turn{
+		n / took.Seconds(), 0, float64((after.program - before.program).Microseconds()) / n,
+		float64((after.cpu - before.cpu).Microseconds()) / n, float64(after.wal-before.wal) / n,
+	}, err
 }
 
 // compare prints the medians of the candidates, and the ratios of their rates to the first candidate in the same
@@ -150,8 +172,8 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 		}
 	}
 	fmt.Printf("### %s\n\n"+
-		"| | payouts a second | × %s (range) | server µs a row |\n"+
-		"|---|--:|--:|--:|\n", title, all[0].name)
+		"| | payouts a second | × %s (range) | program µs a row | server µs a row | WAL bytes a row |\n"+
+		"|---|--:|--:|--:|--:|--:|\n", title, all[0].name)
 	for i, c := range all {
 		column := func(of func(turn) float64) []float64 {
 			var values []float64
@@ -162,9 +184,11 @@ func (s *server) compare(ctx context.Context, title string, all ...candidate) er
 			return values
 		}
 		ratios := column(func(t turn) float64 { return t.ratio })
-		fmt.Printf("| %s | %.0f | %.2f (%.2f to %.2f) | %.0f |\n", c.name,
+		fmt.Printf("| %s | %.0f | %.2f (%.2f to %.2f) | %.0f | %.0f | %.0f |\n", c.name,
 			column(func(t turn) float64 { return t.rate })[s.turns/2], ratios[s.turns/2], ratios[0], ratios[s.turns-1],
-			column(func(t turn) float64 { return t.server })[s.turns/2])
+			column(func(t turn) float64 { return t.program })[s.turns/2],
+			column(func(t turn) float64 { return t.server })[s.turns/2],
+			column(func(t turn) float64 { return t.wal })[s.turns/2])
 	}
 	fmt.Println()
 	return nil
