@@ -13,10 +13,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,117 +67,67 @@ func post(url, body string) *message {
 
 // service is the fake behind a server that records the messages.
 type service struct {
-	*contract
-	http *http.Client
-	base string
-
-	mu       sync.Mutex // guards the fields below in the server's goroutines
 	fake     *paymentsvctest.Server
-	messages []*message
+	http     *http.Client
+	base     string
+	messages chan *message
 }
 
-// serve starts the fake.
-func serve(t testing.TB) *service {
+// serve starts a fake without orders.
+func serve(t *testing.T) *service {
 	t.Helper()
-	s := new(service)
-	s.renew(t)
-	t.Cleanup(func() { s.fake.Close() })
-	front := httptest.NewServer(s.record())
-	t.Cleanup(front.Close)
-	s.http = front.Client()
-	s.base = front.URL + basePath
-	s.contract = newContract(t, s.base)
-	return s
-}
-
-// renew replaces the fake with a new fake, which has no orders.
-func (s *service) renew(t require.TestingT) {
-	cfg := paymentsvctest.Config{
+	fake, err := paymentsvctest.New(paymentsvctest.Config{
 		PartnerID: partnerID,
 		Projects:  []paymentsvctest.Project{{ID: projectID, Secret: secret, OldSecret: "the-secret-before"}},
 		Scheme:    scheme(),
 		Now:       now,
 		Tolerance: time.Minute,
-	}
-	if s.fake != nil {
-		s.fake.Close()
-	}
-	fake, err := paymentsvctest.New(cfg)
-	require.NoError(t, err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fake, s.messages = fake, nil
-}
-
-// record records the requests and responses of the fake.
-func (s *service) record() http.Handler {
-	prefix, err := url.PathUnescape(basePath)
-	if err != nil {
-		panic(err)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := arrived(r)
-		r.Body = io.NopCloser(bytes.NewReader(m.body))
-		recorded := httptest.NewRecorder()
-		s.mu.Lock()
-		fake := s.fake
-		s.mu.Unlock()
-		http.StripPrefix(prefix, fake).ServeHTTP(recorded, r)
-		m.status, m.responseHeader, m.responseBody = recorded.Code, recorded.Header().Clone(), recorded.Body.Bytes()
-		s.mu.Lock()
-		s.messages = append(s.messages, m)
-		s.mu.Unlock()
-		maps.Copy(w.Header(), m.responseHeader)
-		w.WriteHeader(m.status)
-		_, _ = w.Write(m.responseBody) // the client may have disconnected
 	})
+	require.NoError(t, err)
+	t.Cleanup(func() { fake.Close() })
+	s := &service{fake: fake, messages: make(chan *message, 9)}
+	prefix, err := url.PathUnescape(basePath)
+	require.NoError(t, err)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		recorded := httptest.NewRecorder()
+		header := r.Header.Clone()
+		http.StripPrefix(prefix, fake).ServeHTTP(recorded, r)
+		s.messages <- &message{
+			r.Method, "http://" + r.Host + r.RequestURI, header, body,
+			recorded.Code, recorded.Header().Clone(), recorded.Body.Bytes(),
+		}
+		maps.Copy(w.Header(), recorded.Header())
+		w.WriteHeader(recorded.Code)
+		_, _ = w.Write(recorded.Body.Bytes()) // the client may have disconnected
+	}))
+	t.Cleanup(front.Close)
+	s.http, s.base = front.Client(), front.URL+basePath
+	return s
 }
 
-// arrived reads a request in a server.
-func arrived(r *http.Request) *message {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	return &message{method: r.Method, url: "http://" + r.Host + r.RequestURI, header: r.Header.Clone(), body: body}
-}
-
-// taken returns the messages since its last call.
-func (s *service) taken() []*message {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.messages
-	s.messages = nil
-	return taken
-}
-
-// only returns the single message since the last call of taken.
+// only returns the single message since its last call.
 func (s *service) only(t require.TestingT) *message {
-	taken := s.taken()
-	require.Len(t, taken, 1, "messages on the wire")
-	return taken[0]
+	require.Len(t, s.messages, 1, "messages on the wire")
+	return <-s.messages
 }
 
-// config returns the configuration of a client of the service.
-func (s *service) config() paymentsvc.Config {
+// client returns a client that does not retry.
+func (s *service) client(t require.TestingT) *paymentsvc.Client {
 	cfg := s.fake.ClientConfig(projectID)
 	cfg.BaseURL, cfg.HTTPClient = s.base, s.http
 	cfg.Retry = paymentsvc.Retry{MaxAttempts: 1}
-	return cfg
+	return newClient(t, cfg)
 }
 
 func newClient(t require.TestingT, cfg paymentsvc.Config) *paymentsvc.Client {
 	client, err := paymentsvc.NewClient(cfg)
 	require.NoError(t, err)
 	return client
-}
-
-// send sends a message unchanged, and returns the recorded exchange.
-func (s *service) send(t require.TestingT, m *message) *message {
-	resp, err := s.http.Do(m.request())
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return s.only(t)
 }
 
 // startedOrderID is the order_id of the first order of a fake.
@@ -238,11 +186,6 @@ func endpointMethods() (names []string) {
 	return names
 }
 
-func membersOf(t require.TestingT, object []byte) (members map[string]json.RawMessage) {
-	require.NoError(t, json.Unmarshal(object, &members), "%s", object)
-	return members
-}
-
 // fieldNamed returns the field of a struct for a name of the document, such as OrderID for order_id.
 func fieldNamed(result reflect.Value, name string) reflect.Value {
 	return result.FieldByNameFunc(func(field string) bool {
@@ -258,84 +201,73 @@ func malformed(result reflect.Value) []string {
 	return nil
 }
 
-// member is a member of a JSON object. value is JSON.
-type member struct{ name, value string }
+// members maps the names of a JSON object to JSON.
+type members map[string]json.RawMessage
 
-func objectOf(members []member) string {
-	var parts []string
-	for _, m := range members {
-		parts = append(parts, quoted(m.name)+":"+m.value)
-	}
-	return "{" + strings.Join(parts, ",") + "}"
-}
-
-func quoted(text string) string {
-	data, err := json.Marshal(text)
+func (m members) String() string {
+	data, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // every string has JSON
+		panic(err) // the values are JSON
 	}
 	return string(data)
 }
 
-// example returns a valid value of a property, as JSON.
-func example(t require.TestingT, p property) string {
-	switch {
-	case p.name == "partner_id":
-		return strconv.Itoa(partnerID)
-	case p.name == "project_id":
-		return strconv.Itoa(projectID)
-	case len(p.enum) > 0:
-		return quoted(p.enum[0])
+func (m members) without(names ...string) members {
+	changed := maps.Clone(m)
+	for _, name := range names {
+		delete(changed, name)
 	}
-	value, known := map[string]string{
-		"string":      `"text"`,
-		"string/uuid": `"6ba7b810-9dad-11d1-80b4-00c04fd430c8"`,
-		"string/uri":  `"https://pay.example/form/1?a=b#c"`,
-		"integer":     "17",
-		"number":      "10.50",
-		"object":      `{"member":1}`,
-	}[strings.TrimSuffix(p.typ+"/"+p.format, "/")]
-	require.True(t, known, "%s has an unknown type: %s %s", p.name, p.typ, p.format)
-	return value
+	return changed
 }
 
-// ofOtherTypes returns values that a property must not have.
-func ofOtherTypes(p property) []string {
+func (m members) with(name, value string) members {
+	changed := maps.Clone(m)
+	changed[name] = json.RawMessage(value)
+	return changed
+}
+
+// full returns a member for every property of a schema, with a valid value.
+func (s *schema) full(t require.TestingT) members {
+	all := members{}
+	for name, p := range s.Properties {
+		value, known := map[string]string{
+			"string":      `"text"`,
+			"string/uuid": `"6ba7b810-9dad-11d1-80b4-00c04fd430c8"`,
+			"string/uri":  `"https://pay.example/form/1?a=b#c"`,
+			"integer":     "17",
+			"number":      "10.50",
+			"object":      `{"member":1}`,
+		}[strings.TrimSuffix(p.Type.(string)+"/"+p.Format, "/")]
+		require.True(t, known, "%s has an unknown type: %s %s", name, p.Type, p.Format)
+		switch {
+		case name == "partner_id":
+			value = strconv.Itoa(partnerID)
+		case name == "project_id":
+			value = strconv.Itoa(projectID)
+		case len(p.Enum) > 0:
+			value = strconv.Quote(p.Enum[0])
+		}
+		all[name] = json.RawMessage(value)
+	}
+	return all
+}
+
+// wrong returns values that a property must not have.
+func (s *schema) wrong() []string {
 	wrong := map[string][]string{
 		"string":  {"17", "true", "null", `["text"]`, `{"text":1}`},
 		"integer": {`"17"`, "1.5", "true", "null", "[17]", "{}"},
 		"number":  {`"10.50"`, "false", "null", "[10.50]", "{}"},
 		"object":  {`"{}"`, "17", "true", "null", "[]"},
-	}[p.typ]
-	switch p.format {
+	}[s.Type.(string)]
+	switch s.Format {
 	case "uuid":
 		wrong = append(wrong, `"text"`, `""`, `"6ba7b810-9dad-11d1-80b4-00c04fd430c"`)
 	case "uri":
 		wrong = append(wrong, `"no uri"`, `""`, `"/a/path"`)
 	}
-	if len(p.enum) > 0 {
-		wrong = append(wrong, `""`, quoted(strings.ToUpper(p.enum[0])), quoted(p.enum[0]+"_"))
+	if len(s.Enum) > 0 {
+		wrong = append(wrong, `""`, strconv.Quote(strings.ToUpper(s.Enum[0])), strconv.Quote(s.Enum[0]+"_"))
 	}
 	return wrong
-}
-
-// fullBody returns a member for every property of a schema.
-func fullBody(t require.TestingT, s *schema) (members []member) {
-	for _, p := range s.properties {
-		members = append(members, member{p.name, example(t, p)})
-	}
-	return members
-}
-
-func without(members []member, names ...string) []member {
-	return slices.DeleteFunc(slices.Clone(members), func(m member) bool { return slices.Contains(names, m.name) })
-}
-
-func with(members []member, name, value string) []member {
-	changed := slices.Clone(members)
-	if i := slices.IndexFunc(changed, func(m member) bool { return m.name == name }); i >= 0 {
-		changed[i].value = value
-		return changed
-	}
-	return append(changed, member{name, value})
 }

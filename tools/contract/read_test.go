@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,10 +18,10 @@ import (
 // reader reads one kind of object: the response of an endpoint, or a notification. The SDK reads notifications
 // strictly, because they are signed.
 type reader struct {
-	id           string // the operationId
+	*operation
 	notification bool
 	schema       *schema
-	allowed      func(body string) error // the error of the document as JSON Schema
+	allowed      func(body string) error // the error of the document
 	read         func(body string) (any, error)
 }
 
@@ -28,24 +29,22 @@ type reader struct {
 func readers(t testing.TB) (list []reader) {
 	t.Helper()
 	const base = "http://127.0.0.1:4010"
-	c := newContract(t, base)
-	d := readDocument(t)
+	_, endpoints, notification := readService(t, false)
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
 	require.NoError(t, err)
-	for _, o := range d.operations {
-		route := o.routes()[0]
-		responding := func(body string) *message { return post(base+route.path, "{}").withResponse(body) }
+	for _, o := range endpoints {
+		responding := func(body string) *message { return post("", "{}").withResponse(body) }
 		list = append(list, reader{
-			id:      o.id,
-			schema:  o.response,
-			allowed: func(body string) error { return checkResponse(c.open, responding(body)) },
+			operation: o,
+			schema:    o.response(),
+			allowed:   func(body string) error { return o.checkResponse(responding(body)) },
 			read: func(body string) (any, error) {
 				client := newClient(t, paymentsvc.Config{
 					BaseURL: base, PartnerID: partnerID, ProjectID: projectID, Signer: signer,
 					HTTPClient: &http.Client{Transport: fixedResponse{responding(body)}},
 					Retry:      paymentsvc.Retry{MaxAttempts: 1},
 				})
-				return calls[o.id](t.Context(), client, route.paymentType, false)
+				return calls[o.ID](t.Context(), client, o.routes()[0].paymentType, false)
 			},
 		})
 	}
@@ -54,10 +53,10 @@ func readers(t testing.TB) (list []reader) {
 	})
 	require.NoError(t, err)
 	return append(list, reader{
-		id:           d.notification.id,
+		operation:    notification,
 		notification: true,
-		schema:       d.notification.request,
-		allowed:      func(body string) error { return checkRequest(c.open, post(base+webhookPath, body)) },
+		schema:       notification.request(),
+		allowed:      func(body string) error { return notification.checkRequest(post("", body)) },
 		read:         func(body string) (any, error) { return webhook.Parse(post("", body).header, []byte(body)) },
 	})
 }
@@ -67,9 +66,10 @@ type fixedResponse struct{ *message }
 
 func (a fixedResponse) RoundTrip(req *http.Request) (*http.Response, error) {
 	_, err := io.Copy(io.Discard, req.Body)
-	resp := a.response()
-	resp.Request = req
-	return resp, err
+	return &http.Response{
+		StatusCode: a.status, Header: a.responseHeader.Clone(), Request: req,
+		Body: io.NopCloser(bytes.NewReader(a.responseBody)), ContentLength: int64(len(a.responseBody)),
+	}, err
 }
 
 // verdict is the result for a body: accepted, rejected, or accepted without an unreadable field.
@@ -146,45 +146,45 @@ type wider struct {
 	section string
 	reason  string
 	lost    bool // unreadable, so the field stays unset and is listed in Malformed
-	is      func(r *reader, p property, value string) bool
+	is      func(p *schema, value string, optional bool) bool
 }
 
 // widerValues returns these values. The first match decides.
 func widerValues() []wider {
-	optional := func(r *reader, p property) bool { return !r.schema.requires(p.name) && !needs(r.id, p.name, false) }
 	isText := func(value string) bool { return len(value) > 2 && value[0] == '"' }
 	const written = "programs encode missing values in this way"
 	return []wider{
 		{"null for a field that may be absent", "4", written, false,
-			func(r *reader, p property, value string) bool { return value == "null" && optional(r, p) }},
+			func(_ *schema, value string, optional bool) bool { return value == "null" && optional }},
 		{"a number in quotes", "2.1", "services put amounts in quotes to keep them exact", false,
-			func(_ *reader, p property, value string) bool { return p.typ == "number" && value == `"10.50"` }},
+			func(p *schema, value string, _ bool) bool { return p.Type == "number" && value == `"10.50"` }},
 		{"an integer in quotes", "2.1", "a notification or an order_id must not be lost because of quotes", false,
-			func(_ *reader, p property, value string) bool { return p.typ == "integer" && value == `"17"` }},
+			func(p *schema, value string, _ bool) bool { return p.Type == "integer" && value == `"17"` }},
 		{"text of another form", "2.2", "the order was started, with any form of its order_id or address", false,
-			func(_ *reader, p property, value string) bool { return p.format != "" && isText(value) }},
+			func(p *schema, value string, _ bool) bool { return p.Format != "" && isText(value) }},
 		{"an empty address that may be absent", "4.1", written, false,
-			func(r *reader, p property, value string) bool {
-				return p.format == "uri" && value == `""` && optional(r, p)
+			func(p *schema, value string, optional bool) bool {
+				return p.Format == "uri" && value == `""` && optional
 			}},
 		{"a name that the document does not have", "6", "the service may gain events", false,
-			func(_ *reader, p property, value string) bool { return len(p.enum) > 0 && isText(value) }},
+			func(p *schema, value string, _ bool) bool { return len(p.Enum) > 0 && isText(value) }},
 		{"any other value of a field that may be absent", "4",
 			"neither a payment that was started nor a notification is lost because of a description", true,
-			func(r *reader, p property, _ string) bool { return optional(r, p) }},
+			func(_ *schema, _ string, optional bool) bool { return optional }},
 	}
 }
 
 // differenceAt returns the intended difference for a value of a field, and the expected verdict. It returns "" if no
 // difference is listed. The value "" means an absent field. allowed reports whether the document accepts the value.
-func differenceAt(r *reader, p property, value string, allowed bool) (string, verdict) {
-	if value == "" && needs(r.id, p.name, false) || value == `""` && needs(r.id, p.name, true) {
-		return fmt.Sprintf("%s.%s is %q", r.id, p.name, value), rejected
+func differenceAt(r *reader, field, value string, allowed bool) (string, verdict) {
+	if value == "" && needs(r.ID, field, false) || value == `""` && needs(r.ID, field, true) {
+		return fmt.Sprintf("%s.%s is %q", r.ID, field, value), rejected
 	}
+	optional := !slices.Contains(r.schema.Required, field) && !needs(r.ID, field, false)
 	for _, w := range widerValues() {
-		if !allowed && w.is(r, p, value) {
+		if !allowed && w.is(r.schema.Properties[field], value, optional) {
 			if w.lost {
-				return w.name, acceptedWithout(p.name)
+				return w.name, acceptedWithout(field)
 			}
 			return w.name, accepted
 		}
@@ -198,26 +198,26 @@ func differenceAt(r *reader, p property, value string, allowed bool) (string, ve
 func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 	shown := map[string]bool{}
 	for _, r := range readers(t) {
-		full := fullBody(t, r.schema)
-		require.Equal(t, accepted, r.judge(t, objectOf(full)), r.id)
-		for _, p := range r.schema.properties {
-			for _, value := range append(ofOtherTypes(p), "", `""`) {
-				body := objectOf(with(full, p.name, value))
-				if value == "" {
-					body = objectOf(without(full, p.name))
+		full := r.schema.full(t)
+		require.Equal(t, accepted, r.judge(t, full.String()), r.ID)
+		for field, p := range r.schema.Properties {
+			for _, value := range append(p.wrong(), "", `""`) {
+				body := full.without(field)
+				if value != "" {
+					body = full.with(field, value)
 				}
-				allowed := r.allowed(body) == nil
-				difference, want := differenceAt(&r, p, value, allowed)
+				allowed := r.allowed(body.String()) == nil
+				difference, want := differenceAt(&r, field, value, allowed)
 				shown[difference] = true
 				if difference == "" {
 					want = map[bool]verdict{true: accepted, false: rejected}[allowed]
 				}
-				require.Equal(t, want, r.judge(t, body), "%s: %s as %s: allowed by the document: %t; difference: %s",
-					r.id, p.name, value, allowed, difference)
+				require.Equal(t, want, r.judge(t, body.String()),
+					"%s: %s as %s: allowed by the document: %t; difference: %s", r.ID, field, value, allowed, difference)
 			}
 		}
-		if r.id == "GetBalance" { // section 4.7 requires at least one balance
-			require.Equal(t, rejected, r.judge(t, objectOf(without(full, "payout_balance", "expected_balance"))))
+		if r.ID == "GetBalance" { // section 4.7 requires at least one balance
+			require.Equal(t, rejected, r.judge(t, full.without("payout_balance", "expected_balance").String()))
 		}
 	}
 	require.Len(t, shown, 1+len(stricterFields())+len(widerValues()), "each difference, and none")

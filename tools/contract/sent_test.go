@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,33 +16,40 @@ import (
 
 // TestSentRequestsAndResponsesFitTheDocument makes every call, and validates the request and the fake's response.
 func TestSentRequestsAndResponsesFitTheDocument(t *testing.T) {
-	s := serve(t)
-	for _, o := range readDocument(t).operations {
+	_, endpoints, _ := readService(t, true)
+	for _, o := range endpoints {
 		for _, route := range o.routes() {
 			for _, full := range []bool{false, true} {
-				s.renew(t)
-				client := newClient(t, s.config())
-				switch o.id { // start the order for the status call
+				s := serve(t)
+				client := s.client(t)
+				switch o.ID { // start the order for the status call
 				case "StatusPayment":
 					_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeMC, paymentsvc.PaymentRequest{
 						Amount: paymentsvc.MustParseAmount("10.50"), UserData: "order-1",
 					})
 					require.NoError(t, err)
+					s.only(t)
 				case "StatusPayout":
 					_, err := calls["InitPayout"](t.Context(), client, "", full)
 					require.NoError(t, err)
+					s.only(t)
 				}
-				s.taken()
-				_, err := calls[o.id](t.Context(), client, route.paymentType, full)
+				_, err := calls[o.ID](t.Context(), client, route.paymentType, full)
 				require.NoError(t, err, route.path)
 				m := s.only(t)
 				require.Equal(t, s.base+route.path, m.url)
-				require.NoError(t, checkRequest(s.closed, m), "request %s", m.body)
-				require.NoError(t, checkResponse(s.closed, m), "response %s", m.responseBody)
+				require.NoError(t, o.checkRequest(m), "request %s", m.body)
+				require.NoError(t, o.checkResponse(m), "response %s", m.responseBody)
 				requireHeaders(t, m)
 				if full { // a status request has user_data and no order_id
-					names := o.request.names()[min(1, len(o.request.choices)):]
-					require.ElementsMatch(t, names, slices.Collect(maps.Keys(membersOf(t, m.body))), route.path)
+					want := o.request().full(t)
+					if o.request().AnyOf != nil {
+						delete(want, "order_id")
+					}
+					var sent members
+					require.NoError(t, json.Unmarshal(m.body, &sent))
+					require.ElementsMatch(
+						t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(sent)), route.path)
 				}
 			}
 		}
@@ -64,28 +72,25 @@ func requireHeaders(t require.TestingT, m *message) {
 
 // variations returns bodies with one change each, and whether a closed schema accepts them.
 func variations(t require.TestingT, s *schema) map[string]bool {
-	full := fullBody(t, s)
-	backward := slices.Clone(full)
-	slices.Reverse(backward)
+	full := s.full(t)
 	all := map[string]bool{
-		objectOf(full):     true,
-		objectOf(backward): true,
-		objectOf(with(full, "foreign", `"text"`)): false,
-		strings.TrimSuffix(objectOf(full), "}"):   false,
-		objectOf(full) + "1":                      false,
-		"[" + objectOf(full) + "]":                false,
-		"null":                                    false,
-		"":                                        false,
+		full.String():                           true,
+		full.with("foreign", `"text"`).String(): false,
+		strings.TrimSuffix(full.String(), "}"):  false,
+		full.String() + "1":                     false,
+		"[" + full.String() + "]":               false,
+		"null":                                  false,
+		"":                                      false,
 	}
-	for _, p := range s.properties {
-		all[objectOf(without(full, p.name))] = !s.requires(p.name)
-		all[objectOf(with(full, strings.ToUpper(p.name), example(t, p)))] = false
-		for _, value := range ofOtherTypes(p) {
-			all[objectOf(with(full, p.name, value))] = false
+	for name, p := range s.Properties {
+		all[full.without(name).String()] = !slices.Contains(s.Required, name)
+		all[full.with(strings.ToUpper(name), string(full[name])).String()] = false
+		for _, value := range p.wrong() {
+			all[full.with(name, value).String()] = false
 		}
 	}
-	if s.choices != nil {
-		all[objectOf(without(full, s.choices...))] = false
+	if s.AnyOf != nil {
+		all[full.without("order_id", "user_data").String()] = false
 	}
 	return all
 }
@@ -93,26 +98,28 @@ func variations(t require.TestingT, s *schema) map[string]bool {
 // TestFakeRejectsTheBodiesThatTheDocumentRejects sends the fake valid and invalid bodies with correct signatures. This
 // also proves that the other tests can fail.
 func TestFakeRejectsTheBodiesThatTheDocumentRejects(t *testing.T) {
-	d := readDocument(t)
-	s := serve(t)
-	for _, o := range d.operations {
+	_, endpoints, notification := readService(t, true)
+	for _, o := range endpoints {
 		for _, route := range o.routes() {
-			for body, valid := range variations(t, o.request) {
-				s.renew(t)
+			for body, valid := range variations(t, o.request()) {
+				s := serve(t)
 				sent := post(s.base+route.path, body)
-				require.Equal(t, valid, checkRequest(s.closed, sent) == nil, "%s: %s", route.path, body)
-				m := s.send(t, sent)
+				require.Equal(t, valid, o.checkRequest(sent) == nil, "%s: %s", route.path, body)
+				resp, err := s.http.Do(sent.request())
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				m := s.only(t)
 				rejected := s.fake.Rejected() // ProblemNotFound means a valid request, because the fake has no order
 				accepted := len(rejected) == 0 || rejected[0].Problem == paymentsvctest.ProblemNotFound
 				require.Equal(t, valid, accepted, "%s: %s: %s", route.path, body, m.responseBody)
 			}
 		}
-		for body, valid := range variations(t, o.response) {
-			m := post(s.base+o.routes()[0].path, "{}").withResponse(body)
-			require.Equal(t, valid, checkResponse(s.closed, m) == nil, "response of %s: %s", o.id, body)
+		for body, valid := range variations(t, o.response()) {
+			m := post("", "{}").withResponse(body)
+			require.Equal(t, valid, o.checkResponse(m) == nil, "response of %s: %s", o.ID, body)
 		}
 	}
-	for body, valid := range variations(t, d.notification.request) {
-		require.Equal(t, valid, checkRequest(s.closed, post(s.base+webhookPath, body)) == nil, "notification: %s", body)
+	for body, valid := range variations(t, notification.request()) {
+		require.Equal(t, valid, notification.checkRequest(post("", body)) == nil, "notification: %s", body)
 	}
 }

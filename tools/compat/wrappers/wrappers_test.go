@@ -32,7 +32,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-var calls = flag.Int64("calls", 100, "calls through each wrapper")
+var calls = flag.Int64("calls", 20, "calls through each wrapper")
 
 // retrying returns go-retryablehttp with the configuration of its documentation and short waits.
 func retrying(base http.RoundTripper) http.RoundTripper {
