@@ -112,16 +112,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if slot == "" {
 		a, carriedOut = s.answer(r, endpoint, n, body, e)
 	}
-	if !carriedOut { // faults after the commitment do not count as hits
-		e.pendingFaults = slices.DeleteFunc(e.pendingFaults, func(f pendingFault) bool {
-			return strings.Contains(f.slot, AfterCommit.String())
-		})
+	if !carriedOut {
+		e.after, e.unseen = stage{}, nil
 	}
 	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // the caller of Close may have counted the orders already
 		s.abandon(w, false)
 		return
 	}
-	if carriedOut && e.unseen != nil && kindOf(endpoint) != "" {
+	if e.unseen != nil && kindOf(endpoint) != "" {
 		s.markApplied(&e.pendingFaults, "late-commit")
 		s.abandon(w, false)
 		return
@@ -221,7 +219,8 @@ func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 	}
 	if st.hang {
 		s.markApplied(&e.pendingFaults, "hang "+when.String())
-		return !s.released(ctx, nil)
+		s.released(ctx, nil)
+		return true
 	}
 	if st.drop {
 		s.markApplied(&e.pendingFaults, "drop "+when.String())

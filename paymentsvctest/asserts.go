@@ -19,6 +19,8 @@ type Rejection struct {
 	Problem Problem
 	// Message describes the error, without values of the request.
 	Message string
+	// ProjectID is the project_id of the request, or 0.
+	ProjectID int64
 	// UserData is the user_data of the request, or "". If no order has this user_data, UserData is cut to 256 bytes.
 	UserData string
 }
@@ -42,7 +44,7 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	} else {
 		userData = bounded(userData)
 	}
-	recorded := Rejection{endpoint, n, why.problem, why.message, userData}
+	recorded := Rejection{endpoint, n, why.problem, why.message, fields.integer("project_id"), userData}
 	s.rejections.add(recorded)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n

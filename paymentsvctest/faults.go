@@ -18,7 +18,8 @@ type When int
 const (
 	// BeforeCommit is before the server processes the request. It is the zero value.
 	BeforeCommit When = iota
-	// AfterCommit is after the processing. It adds no [Rule.Hits] for a rejected request, except with [ProblemNotFound].
+	// AfterCommit is after the processing. The fault has no effect on a request that the server rejects, except with
+	// [ProblemNotFound], and no effect if a fault ends the request or replaces the response before the commitment.
 	AfterCommit
 )
 
@@ -110,7 +111,8 @@ func refuses(faults []Fault) bool {
 
 // Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
 // fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
-// and the rule counts these attempts. For other clients the fault is [Reset].
+// and the rule counts these attempts. For other clients the fault is [Reset]. The server does not receive a refused
+// request, so a rule with Refuse panics if it has another fault, or a function of [Server.FaultWhere].
 func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refuse = true }} }
 
 // Reset resets the connection before the body is read.
@@ -274,8 +276,8 @@ func ParseFault(text string) (Fault, error) {
 		"drop":              func() Fault { return Drop(p.when()) },
 		"hang":              func() Fault { return Hang(p.when()) },
 		"late-commit":       func() Fault { return LateCommit(p.number()) },
-		"answer":            func() Fault { return Answer(p.when(), p.status(), p.word(), p.rest()) },
-		"reject":            func() Fault { return Reject(p.status(), p.word(), p.rest()) },
+		"answer":            func() Fault { return Answer(p.when(), p.status(), p.text("a content type"), p.rest()) },
+		"reject":            func() Fault { return Reject(p.status(), p.text("an error code"), p.rest()) },
 		"bad-gateway":       func() Fault { return BadGateway(p.when()) },
 		"too-many-requests": func() Fault { return TooManyRequests(p.when(), p.duration()) },
 		"redirect":          func() Fault { return Redirect(p.when(), p.address()) },
@@ -310,11 +312,17 @@ type parser struct {
 	err  error
 }
 
+// word returns the next word, or "" at the end.
 func (p *parser) word() string {
 	word, left, _ := strings.Cut(strings.TrimLeft(p.left, " "), " ")
 	p.left = left
+	return word
+}
+
+func (p *parser) text(want string) string {
+	word := p.word()
 	if word == "" {
-		p.fail("a word is missing")
+		p.fail(want)
 	}
 	return word
 }
@@ -333,14 +341,14 @@ func (p *parser) when() When {
 	case "after":
 		return AfterCommit
 	}
-	p.fail("before or after is missing")
+	p.fail("before or after")
 	return BeforeCommit
 }
 
 func (p *parser) number() int {
 	n, err := strconv.Atoi(p.word())
 	if err != nil || n < 0 || n > 1<<30 {
-		p.fail("a number from 0 to 1073741824 is missing")
+		p.fail("a number from 0 to 1073741824")
 	}
 	return n
 }
@@ -348,7 +356,7 @@ func (p *parser) number() int {
 func (p *parser) status() int {
 	n := p.number()
 	if !validStatus(n) {
-		p.fail("an HTTP status from 200 to 599 is missing")
+		p.fail("an HTTP status from 200 to 599")
 		return http.StatusOK
 	}
 	return n
@@ -357,15 +365,16 @@ func (p *parser) status() int {
 func (p *parser) duration() time.Duration {
 	d, err := time.ParseDuration(p.word())
 	if err != nil {
-		p.fail("a duration such as 2s is missing")
+		p.fail("a duration such as 2s")
 	}
 	return d
 }
 
-func (p *parser) positive() time.Duration {
-	d := p.duration()
-	if d < 0 {
-		p.fail("a duration such as 2s is missing")
+// seconds returns a shift of a timestamp, which has whole seconds.
+func (p *parser) seconds() time.Duration {
+	d, err := time.ParseDuration(p.word())
+	if err != nil || d < time.Second || d%time.Second != 0 {
+		p.fail("a duration of whole seconds, such as 2s")
 	}
 	return d
 }
@@ -375,20 +384,20 @@ func (p *parser) ended() bool { return strings.TrimSpace(p.left) == "" }
 func (p *parser) address() string {
 	address := p.word()
 	if u, err := url.Parse(address); err != nil || !u.IsAbs() {
-		p.fail("an absolute address is missing")
+		p.fail("an absolute address")
 	}
 	return address
 }
 
-func (p *parser) fail(problem string) {
+func (p *parser) fail(want string) {
 	if p.err == nil {
-		p.err = errors.New(problem)
+		p.err = errors.New("want " + want)
 	}
 }
 
 func (p *parser) end(text string) error {
 	if !p.ended() {
-		p.fail("something follows")
+		p.fail(fmt.Sprintf("no text after %q", strings.TrimSuffix(text, " "+p.left)))
 	}
 	if p.err != nil {
 		return fmt.Errorf("%w: %q: %w", errSyntax, text, p.err)

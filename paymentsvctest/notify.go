@@ -68,10 +68,10 @@ func (r Receiver) nowhere() bool { return r.address == "" && r.choose == nil }
 
 // of returns the receiver of a notification.
 func (r Receiver) of(n Notification) Receiver {
-	if r.choose == nil {
-		return r
+	for r.choose != nil {
+		r = r.choose(n)
 	}
-	return r.choose(n)
+	return r
 }
 
 // SetReceiver sets the receiver of later deliveries.
@@ -86,7 +86,6 @@ type outboxEntry struct {
 	Notification
 	attempts int
 	number   int              // of the notification, in the order of post
-	wait     int              // number of calls of Deliver to skip
 	effects  *deliveryEffects // nil until the faults are chosen
 	faults   []string
 }
@@ -208,8 +207,9 @@ func (f NotificationFault) String() string { return f.text }
 type deliveryEffects struct {
 	pendingFaults
 	lost      bool
-	delay     int // calls of Deliver to skip
+	delay     int // further calls of Deliver to skip
 	reorder   bool
+	waited    bool // at the end of the outbox, for Reordered
 	forge     bool
 	oldSecret bool
 	unsigned  bool
@@ -243,7 +243,7 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered swaps the notification with the next in the same Deliver. At the end of the outbox, it waits for a Deliver.
+// Reordered swaps the notification with the next in the same Deliver. If none follows, it waits for one further Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
@@ -319,8 +319,8 @@ func ParseNotificationFault(text string) (NotificationFault, error) {
 		"unsigned":   Unsigned,
 		"altered":    Altered,
 		"old-secret": SignedWithOldSecret,
-		"late":       func() NotificationFault { return Late(optional(&p, time.Hour, p.positive)) },
-		"early":      func() NotificationFault { return Early(optional(&p, time.Hour, p.positive)) },
+		"late":       func() NotificationFault { return Late(optional(&p, time.Hour, p.seconds)) },
+		"early":      func() NotificationFault { return Early(optional(&p, time.Hour, p.seconds)) },
 		"cut": func() NotificationFault {
 			if p.ended() {
 				return cutInHalf()

@@ -147,7 +147,6 @@ func TestNotificationFaultsTakeEffect(t *testing.T) {
 		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
 		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery is not cut
 		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
-		{"late 1ms", []string{one}, 1, 0, nil}, // less than a second of the timestamp
 		{"late 1m0s", []string{one}, 1, 1, nil},
 		{"late 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
 		{"early 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
@@ -237,6 +236,38 @@ func TestDeliverReordersAndDelays(t *testing.T) {
 	settle("8")
 	assert.Equal(t, []string{"8 SUCCESS", "7 SUCCESS"}, deliverNames(t, srv, box), "one followed in time")
 	assert.Equal(t, 1, last.Hits())
+
+	srv.ClearFaults()
+	swapped := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	srv.FaultNotifications("", paymentsvctest.Nth(2), paymentsvctest.Delayed(1))
+	settle("9", "10")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	assert.Empty(t, srv.Deliver(ended), "which ends no delay")
+	assert.Empty(t, deliverNames(t, srv, box), "the next notification is not due")
+	assert.Equal(t, []string{"10 SUCCESS", "9 SUCCESS"}, deliverNames(t, srv, box))
+	assert.Equal(t, 1, swapped.Hits())
+
+	both := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Delayed(1), paymentsvctest.Reordered())
+	settle("11")
+	assert.Empty(t, deliverNames(t, srv, box), "delayed")
+	assert.Empty(t, deliverNames(t, srv, box), "no notification follows")
+	settle("12")
+	assert.Equal(t, []string{"12 SUCCESS", "11 SUCCESS"}, deliverNames(t, srv, box))
+	assert.Equal(t, 1, both.Hits())
+
+	srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	srv.FaultNotifications("", paymentsvctest.Nth(3), paymentsvctest.Delayed(2))
+	settle("13", "14", "15")
+	interrupted, interrupt := context.WithCancel(t.Context())
+	handler := box.handler(t)
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		interrupt()
+		handler.ServeHTTP(w, r)
+	}), "/notifications"))
+	srv.Deliver(interrupted)
+	srv.DeliverAll(t.Context())
+	assert.Equal(t, []string{"14 SUCCESS", "13 SUCCESS", "15 SUCCESS"}, box.names()[len(box.names())-3:])
 }
 
 func TestDeliverRetriesUntilAccepted(t *testing.T) {
@@ -335,12 +366,51 @@ func TestSendReportsErrors(t *testing.T) {
 	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
 }
 
-func TestClosedFakeSendsNoMoreDuplicates(t *testing.T) {
+func TestRepeatedCountsOnlyWithEachDuplicate(t *testing.T) {
+	for name, hits := range map[string]int{"complete": 1, "context ended": 0, "server closed": 0} {
+		t.Run(name, func(t *testing.T) {
+			srv := paymentsvctest.StartInMemory(t, config())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				switch name {
+				case "context ended":
+					cancel()
+				case "server closed":
+					srv.Close()
+				}
+			}), "/"))
+			_, err := srv.Settle(pay(t, newClient(t, srv), "1"), paymentsvc.StatusSuccess)
+			require.NoError(t, err)
+			rule := srv.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.RepeatedBy(1))
+			assert.Len(t, srv.Deliver(ctx), 1+hits)
+			assert.Equal(t, hits, rule.Hits())
+		})
+	}
+}
+
+func TestSendBodyReachesTheReceiverOfItsFields(t *testing.T) {
 	srv := paymentsvctest.StartInMemory(t, config())
-	closing := func(http.ResponseWriter, *http.Request) { srv.Close() }
-	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(closing), "/"))
-	n := paymentsvctest.Notification{ProjectID: project, Amount: amount("1")}
-	assert.Len(t, srv.Send(t.Context(), n, paymentsvctest.RepeatedBy(9)), 1)
+	received := ""
+	srv.SetReceiver(paymentsvctest.Receiver{})
+	to := paymentsvctest.ToEach(func(n paymentsvctest.Notification) paymentsvctest.Receiver {
+		if n.ProjectID != project || n.OrderID == "none" {
+			return paymentsvctest.Receiver{}
+		}
+		return paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			received += n.OrderID + " "
+		}), "/")
+	})
+	for body, problem := range map[string]string{`{"order_id":"o"}`: "", "[]": "", `{"order_id":"none"}`: "no receiver"} {
+		status, err := srv.SendBody(t.Context(), to, project, now(), []byte(body), nil)
+		if problem != "" {
+			assert.ErrorContains(t, err, problem)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, status)
+	}
+	assert.Len(t, received, 3)
 }
 
 func TestToHandlerBehavesLikeAServer(t *testing.T) {

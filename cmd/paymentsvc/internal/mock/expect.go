@@ -159,11 +159,11 @@ func (e *epoch) starts(x *expectation) (found finding) {
 	return found
 }
 
-// duplicates reports whether r is a start with a duplicate user_data. It ignores the filters project_id and status.
+// duplicates reports whether r is a start with a duplicate user_data. It ignores the filter status.
 func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
 	return r.Problem == paymentsvctest.ProblemRepeated && (x.Kind == "" || x.Kind == kind) &&
-		(x.UserData == nil || *x.UserData == r.UserData) && strings.HasPrefix(r.UserData, x.UserDataPrefix)
+		x.fits(r.ProjectID, r.UserData, "")
 }
 
 // met reports whether the claim holds. A claim with an upper limit does not hold after a duplicate or an eviction.

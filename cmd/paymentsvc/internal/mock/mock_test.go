@@ -319,7 +319,7 @@ func TestResendSendsANewOrTheOriginalSignature(t *testing.T) {
 	require.Equal(t, []string{"rejected"}, box.taken(), "as old as before")
 	r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
 	require.Equal(t, []string{"payment.status_changed PENDING of 1.0"}, box.taken())
-	r.ask(422, "POST", "/notifications/1/resend", "")
+	require.Contains(t, fmt.Sprint(r.ask(422, "POST", "/notifications/1/resend", "")), "message 1 is a request")
 	seq = r.ask(200, "POST", "/notifications", `{"body":"{\"project_id\":9}"}`)["messages"].([]any)[0]
 	answer := r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
 	require.Contains(t, fmt.Sprint(answer["deliveries"]), "http_status:401", "signed by the project of the first sending")
@@ -533,6 +533,7 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/orders", `amount=1`, "Content-Type", "application/x-www-form-urlencoded", 400, "body", ""},
 		{"GET", "/health", "", "Host", "rebound.example", 421, "unknown_host", ""},
 		{"POST", "/faults", `{"fault":"melt"}`, "", "", 422, "invalid", "fault"},
+		{"POST", "/faults", `{"fault":"refuse"}`, "", "", 422, "invalid", "fault"},
 		{"POST", "/faults", `{"on":"init","fault":"reset"}`, "", "", 422, "invalid", "on"},
 		{"POST", "/faults", `{"n":2,"fault":"reset"}`, "", "", 422, "invalid", "n"},
 		{"POST", "/orders/none/settle", `{"status":"DONE"}`, "", "", 422, "invalid", "status"},
@@ -626,14 +627,14 @@ func TestControlErrorsNameTheExpectedForm(t *testing.T) {
 		{"/notifications", `{"faults":"forged"}`, "faults: not a list"},
 		{"/faults", `{"where":"o"}`, "where: not an object"},
 		{"/faults", `{"n":"1"}`, "n: not a whole number"},
-		{"/faults", `{"fault":"cut after"}`, "1073741824 is missing; want cut BYTES"},
-		{"/faults", `{"fault":"drop"}`, "a word is missing; want drop before|after"},
-		{"/faults", `{"fault":"reset now"}`, "something follows; want reset"},
-		{"/faults", `{"on":"notifications","fault":"late x"}`, "such as 2s is missing; want late [DURATION]"},
+		{"/faults", `{"fault":"cut after"}`, "want a number from 0 to 1073741824; the form is cut BYTES"},
+		{"/faults", `{"fault":"drop"}`, "want before or after; the form is drop before|after"},
+		{"/faults", `{"fault":"reset now"}`, `want no text after "reset"; the form is reset`},
+		{"/faults", `{"on":"notifications","fault":"late x"}`, "whole seconds, such as 2s; the form is late [DURATION]"},
 		{"/faults", `{"where":{"userdata":"a"}}`, `unknown name "userdata"; did you mean "user_data"?; want one of `},
 		{"/expect", `{"that":"messages","valid":1}`, "valid: not true or false"},
 		{"/clock/advance", `{}`, `by: missing or 0; want a duration such as "2s"`},
-		{"/notifications", `{"order_id":"` + first + `","faults":["cut x"]}`, "is missing; want cut [BYTES]"},
+		{"/notifications", `{"order_id":"` + first + `","faults":["cut x"]}`, "want a number from 0 to 1073741824; the form is cut [BYTES]"},
 		{"/notifications", `{"order_id":"` + second + `","faults":["old-secret"]}`, "faults: old-secret needs "},
 		{refund, `{}`, "the order is PENDING, and a refund needs SUCCESS"},
 		{"/orders/" + second + "/refund", `{}`, "1 is more than the unrefunded 0.60"},
@@ -930,6 +931,7 @@ func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 		"; further starts rejected as duplicates: 1, want 0")
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
 	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`,
+		`"project_id":3,"at_most":0`,
 		`"after":1,"count":1`, `"order_id":"` + first + `","count":1`, `"user_data_prefix":"order-2","count":1`} {
 		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
 	}
@@ -1073,6 +1075,8 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	r.pay("order-1")
 	r.ask(202, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS","after":"1h"}`)
 	r.ask(201, "POST", "/faults", `{"on":"init_payment","fault":"hang after"}`)
+	r.ask(200, "PATCH", "/settings", `{"script":["amount=9: DECLINED"]}`)
+	r.ask(201, "POST", "/sessions", `{"name":"t1"}`)
 	failed := make(chan error)
 	go func() {
 		_, err := pay(r.Client, "order-2", "1")
@@ -1085,6 +1089,9 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "it was cut off")
 
+	_, settings := r.do("GET", "/_mock/settings", "")
+	require.Contains(t, settings, "amount=9: DECLINED", "settings remain")
+	require.Len(t, r.ask(200, "GET", "/sessions", "")["sessions"], 1)
 	require.Empty(t, r.ask(200, "GET", "/orders", "")["orders"])
 	require.Empty(t, r.ask(200, "GET", "/messages", "")["messages"])
 	require.Empty(t, r.ask(200, "GET", "/faults", "")["faults"])
@@ -1342,6 +1349,7 @@ func TestStopAcceptsLoopbackOnly(t *testing.T) {
 	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://127.0.0.1/_mock/stop", nil)
 	r.mock.ServeHTTP(w, req) // httptest sends from 192.0.2.1
 	require.Equal(t, 403, w.Code)
+	require.Contains(t, w.Body.String(), "SIGTERM")
 }
 
 func TestServiceDocumentIsServed(t *testing.T) {
