@@ -241,7 +241,7 @@ func (s *Server) send(
 			d.Err = errLost
 		default:
 			d.HTTPStatus, d.Err = s.transmit(ctx, to, func(req *http.Request) (io.Reader, int, error) {
-				body, err := s.sign(req, encode(n), secret, e)
+				body, err := s.sign(req, n.body(), secret, e)
 				return cutReader(body, e.cut), len(body), err
 			})
 		}
@@ -279,7 +279,7 @@ func (e *deliveryEffects) cuts(n Notification) bool {
 	if e.cut == nil {
 		return false
 	}
-	size := len(encode(n))
+	size := len(n.body())
 	return e.cut(size) < size
 }
 

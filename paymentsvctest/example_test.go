@@ -36,9 +36,9 @@ func (s *shop) Checkout(ctx context.Context, userData string, amount paymentsvc.
 		return "", errAgain
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
 		// It may have been started, so it is reconciled and never started again.
-		status, err := s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
-		if err != nil {
-			return "", err
+		status, failed := s.client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
+		if failed != nil || status.UserData != userData {
+			return "", err // still unknown, because the error of a status call is not that of the start
 		}
 		return status.OrderID, nil
 	default:

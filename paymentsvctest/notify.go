@@ -36,6 +36,12 @@ func (n Notification) String() string {
 	return fmt.Sprintf("%s %s %s for user_data %q, %s", n.Event, n.OrderID, n.Amount, n.UserData, n.StatusDescription)
 }
 
+// body returns the JSON. Its only space differs from the output of any encoder, so a receiver that encodes the parsed
+// body again, and verifies the result, detects its mistake.
+func (n Notification) body() []byte {
+	return bytes.Replace(encode(n), []byte(`,"order_id"`), []byte(`, "order_id"`), 1)
+}
+
 // Receiver is the destination of notifications. The zero value receives none.
 type Receiver struct {
 	address   string

@@ -113,7 +113,7 @@ func TestNotificationsFollowTheDocument(t *testing.T) {
 			assert.Equal(t, now(), n.Timestamp.UTC().Local())
 		}
 		want := func(event string, order int, statusAndAmount, userData string) string {
-			return fmt.Sprintf(`{"event":"%s.status_changed","order_id":"%s",%s,"user_data":"%s"}`,
+			return fmt.Sprintf(`{"event":"%s.status_changed", "order_id":"%s",%s,"user_data":"%s"}`,
 				event, nth(order), statusAndAmount, userData)
 		}
 		const failure = `"status":3,"status_description":"FAILURE","status_code":30,"amount":10.50`
@@ -353,7 +353,7 @@ func TestSendReportsErrors(t *testing.T) {
 	assert.Equal(t, http.StatusTemporaryRedirect, d.HTTPStatus, "not followed")
 	assert.False(t, d.Accepted())
 	assert.Equal(t,
-		[]string{`POST /n application/json 111 {"event":"payout.reviewed","order_id":"o",` +
+		[]string{`POST /n application/json 112 {"event":"payout.reviewed", "order_id":"o",` +
 			`"status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
 		"what the test composed, an unknown event included, without user_data")
 
@@ -603,7 +603,7 @@ func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
 	for _, d := range srv.Send(t.Context(), n) {
 		require.Error(t, d.Err)
 		assert.NotContains(t, d.Err.Error(), card)
-		assert.Contains(t, d.Err.Error(), `malformed HTTP response "…"`)
+		assert.Contains(t, d.Err.Error(), `malformed HTTP status code "…"`)
 	}
 }
 
