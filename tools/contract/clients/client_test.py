@@ -70,7 +70,8 @@ class MockTest(unittest.TestCase):
         self.assertEqual(post(self.control + "/expect", {"that": "started", "user_data": "order-1", "count": 1})["actual"], 1)
 
         post(f"{self.control}/orders/{found['order_id']}/settle", {"status": "SUCCESS"})
-        post(self.control + "/notifications", {"order_id": found["order_id"], "faults": ["forged"]})
+        for fault in ["forged", "unsigned", "altered"]:
+            post(self.control + "/notifications", {"order_id": found["order_id"], "faults": [fault]})
         self.assertEqual([n["status_description"] for n in Shop.notified], ["SUCCESS", "SUCCESS"])
         post(self.control + "/expect", {"that": "forgeries_refused"})
         self.assertEqual(self.call("get_balance")["payout_balance"], 110.5)

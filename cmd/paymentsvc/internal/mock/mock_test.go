@@ -824,7 +824,7 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
 	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`,
-		`"none_rejected","user_data":"x"`} {
+		`"none_rejected","user_data":"x"`, `"delivered","count":0`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message for ")
 	}
 
@@ -904,6 +904,7 @@ func TestForgeriesRefusedNeedsAResponse(t *testing.T) {
 	r.pay("order-1")
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
 	require.Contains(t, r.expect(`{"that":"forgeries_refused"}`), "nothing was tested")
+	require.Contains(t, r.expect(`{"that":"delivered","count":0}`), "nothing was tested")
 }
 
 func TestNotificationIsSentWithoutItsTester(t *testing.T) {
@@ -932,12 +933,18 @@ func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
 	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`,
 		`"project_id":3,"at_most":0`,
-		`"after":1,"count":1`, `"order_id":"` + first + `","count":1`, `"user_data_prefix":"order-2","count":1`} {
+		`"after":1,"count":1`, `"order_id":"` + second + `","count":1`, `"user_data_prefix":"order-2","count":1`} {
 		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
+	}
+	for _, unmet := range []string{`"order_id":"` + first + `","count":1`, `"status":"PENDING","count":2`} {
+		require.Contains(t, r.expect(`{"that":"started",`+unmet+`}`), "rejected as duplicates")
 	}
 	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})
 	require.Error(t, err)
 	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected","after":3}`))
+	_, err = pay(r.Client, "order-2", "10.50")
+	require.Error(t, err)
+	require.Contains(t, r.expect(`{"that":"started","after":1,"count":1}`), "rejected as duplicates: 1")
 	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "evicted: ")
 }
