@@ -156,7 +156,7 @@ func (s *Server) tried(l *outboxEntry, taken bool) {
 func (s *Server) due(ctx context.Context) ([]*outboxEntry, Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.receiver.nowhere() || ctx.Err() != nil || s.closed() {
+	if s.receiver.nowhere() || ctx.Err() != nil {
 		return nil, Receiver{}
 	}
 	var due, later []*outboxEntry
@@ -175,12 +175,11 @@ func (s *Server) due(ctx context.Context) ([]*outboxEntry, Receiver) {
 		due, before = append(due, l), len(later)
 	}
 	last := len(due) - 1
-	for i := 0; i < last; i++ {
+	for i := range last {
 		if due[i].effects.reorder {
 			due[i].effects.markApplied("reordered")
 			due[i].effects.reorder = false
 			due[i], due[i+1] = due[i+1], due[i]
-			i++
 		}
 	}
 	if last >= 0 && due[last].effects.reorder && !due[last].effects.waited {
@@ -255,7 +254,7 @@ func (s *Server) send(
 			s.markApplied(&e.pendingFaults, "forged")
 		}
 		done = append(done, forged)
-		faults = slices.DeleteFunc(slices.Clone(faults), func(text string) bool { return text == Forged().text })
+		faults = slices.DeleteFunc(faults, func(text string) bool { return text == Forged().text })
 	}
 	secret, forgeries := p.Secret, len(done)
 	if e.oldSecret {

@@ -47,7 +47,7 @@ func (f Fault) String() string { return f.text }
 // effects is the combination of the faults of one request.
 type effects struct {
 	pendingFaults
-	refuse, reset bool
+	reset         bool
 	before, after stage
 	unseen        *int // the number of status calls that do not find the order; nil without LateCommit
 	wrongShape    bool
@@ -113,7 +113,7 @@ func refuses(faults []Fault) bool {
 // fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
 // and the rule counts these attempts. For other clients the fault is [Reset]. The server does not receive a refused
 // request, so a rule with Refuse panics if it has another fault, or a function of [Server.FaultWhere].
-func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refuse = true }} }
+func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.reset = true }} }
 
 // Reset resets the connection before the body is read.
 func Reset() Fault { return Fault{"reset", "reset", func(e *effects) { e.reset = true }} }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -74,12 +75,9 @@ func receivers(t *testing.T, test func(*testing.T, *paymentsvctest.Server, *paym
 			if way == "to a handler" {
 				srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
 			} else {
-				mux := http.NewServeMux()
-				mux.Handle("/notifications", box.handler(t))
-				mux.Handle("/moved", http.RedirectHandler("/notifications", http.StatusTemporaryRedirect))
-				partner := httptest.NewServer(mux)
+				partner := httptest.NewServer(box.handler(t))
 				t.Cleanup(partner.Close)
-				srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/notifications"))
+				srv.SetReceiver(paymentsvctest.ToURL(partner.URL))
 			}
 			test(t, srv, newClient(t, srv), box)
 		})
@@ -147,6 +145,7 @@ func TestNotificationFaultsTakeEffect(t *testing.T) {
 		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
 		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery is not cut
 		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
+		{"lost + late 1m1s", []string{}, 1, 0, nil},
 		{"late 1m0s", []string{one}, 1, 1, nil},
 		{"late 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
 		{"early 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
@@ -248,6 +247,14 @@ func TestDeliverReordersAndDelays(t *testing.T) {
 	assert.Equal(t, []string{"10 SUCCESS", "9 SUCCESS"}, deliverNames(t, srv, box))
 	assert.Equal(t, 1, swapped.Hits())
 
+	srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Delayed(1))
+	unmoved := srv.FaultNotifications("", paymentsvctest.Nth(2), paymentsvctest.Reordered())
+	brief := srv.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.Late(time.Millisecond))
+	settle("17", "18")
+	assert.Empty(t, deliverNames(t, srv, box))
+	assert.Equal(t, []string{"17 SUCCESS", "18 SUCCESS"}, deliverNames(t, srv, box))
+	assert.Zero(t, unmoved.Hits()+brief.Hits(), "a timestamp has whole seconds")
+
 	both := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Delayed(1), paymentsvctest.Reordered())
 	settle("11")
 	assert.Empty(t, deliverNames(t, srv, box), "delayed")
@@ -257,7 +264,7 @@ func TestDeliverReordersAndDelays(t *testing.T) {
 	assert.Equal(t, 1, both.Hits())
 
 	srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Reordered())
-	srv.FaultNotifications("", paymentsvctest.Nth(3), paymentsvctest.Delayed(2))
+	srv.FaultNotifications("", paymentsvctest.Nth(3), paymentsvctest.Delayed(1))
 	settle("13", "14", "15")
 	interrupted, interrupt := context.WithCancel(t.Context())
 	handler := box.handler(t)
@@ -344,13 +351,13 @@ func TestSendReportsErrors(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		got = append(got,
 			r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+strconv.FormatInt(r.ContentLength, 10)+" "+string(body))
-		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	}))
 	defer partner.Close()
 	srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/n"))
 	d := srv.Send(t.Context(), n)[0]
 	require.NoError(t, d.Err)
-	assert.Equal(t, http.StatusTemporaryRedirect, d.HTTPStatus, "not followed")
+	assert.Equal(t, http.StatusFound, d.HTTPStatus, "not followed")
 	assert.False(t, d.Accepted())
 	assert.Equal(t,
 		[]string{`POST /n application/json 112 {"event":"payout.reviewed", "order_id":"o",` +
@@ -387,6 +394,26 @@ func TestRepeatedCountsOnlyWithEachDuplicate(t *testing.T) {
 			assert.Equal(t, hits, rule.Hits())
 		})
 	}
+}
+
+func TestNotificationEndsAfterTenSecondsOrWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := paymentsvctest.StartInMemory(t, config())
+		var ends []error
+		srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if len(ends) == 1 {
+				srv.Close()
+			}
+			<-r.Context().Done()
+			ends = append(ends, r.Context().Err())
+		}), "/"))
+		began := time.Now()
+		for range 2 {
+			srv.Send(t.Context(), paymentsvctest.Notification{ProjectID: project, Amount: amount("1")})
+		}
+		assert.Equal(t, []error{context.DeadlineExceeded, context.Canceled}, ends)
+		assert.Equal(t, 10*time.Second, time.Since(began))
+	})
 }
 
 func TestSendBodyReachesTheReceiverOfItsFields(t *testing.T) {

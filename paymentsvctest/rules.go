@@ -277,7 +277,6 @@ func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects
 	if s.chaos != nil {
 		e.add(nil, pick(s.chaos, endpoint, s.chaos.Faults))
 	}
-	e.reset = e.reset || e.refuse && !known
 	return s.arrivals[endpoint], e
 }
 
