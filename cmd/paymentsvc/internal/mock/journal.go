@@ -266,9 +266,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest skips the newest matching messages, skip in number, and returns the next limit messages, the newest first.
-// matches is the number of all matching messages.
-func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
+// newest returns the last limit matching messages, the newest first. matches is the number of all matching messages.
+func (j *journal) newest(limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, m := range slices.Backward(j.messages) {
@@ -276,7 +275,7 @@ func (j *journal) newest(skip, limit int, match func(*message) bool) (list []mes
 			continue
 		}
 		matches++
-		if matches > skip && len(list) < limit {
+		if len(list) < limit {
 			list = append(list, *m)
 		}
 	}

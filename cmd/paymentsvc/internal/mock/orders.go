@@ -164,24 +164,23 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
-// newestOrders skips the newest matching orders, skip in number, and returns the next limit orders, the newest first.
-// matches is the number of all matching orders. match must not use the fake.
+// newestOrders returns the last limit matching orders, the newest first. matches is the number of all matching orders.
+// match must not use the fake.
 func (e *epoch) newestOrders(
-	skip, limit int, match func(*paymentsvctest.Order) bool,
+	limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
-	wanted := skip + limit
 	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
 		if !match(o) {
 			return true
 		}
 		matches++
 		list = append(list, *o)
-		if len(list) > 2*wanted {
-			list = slices.Delete(list, 0, wanted) // bounds the memory for the copies
+		if len(list) > 2*limit {
+			list = slices.Delete(list, 0, limit) // bounds the memory for the copies
 		}
 		return true
 	})
-	list = list[max(len(list)-wanted, 0):max(len(list)-skip, 0)]
+	list = list[max(len(list)-limit, 0):]
 	slices.Reverse(list)
 	return list, matches
 }

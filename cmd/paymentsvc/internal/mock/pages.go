@@ -116,10 +116,8 @@ func (p *pages) action(section string, do func(*http.Request, *epoch) (string, e
 // kept returns the parameters that remain after an action.
 func kept(query url.Values) url.Values {
 	keep := url.Values{}
-	for _, name := range []string{"q", inOrders, inMessages} {
-		if query.Get(name) != "" {
-			keep.Set(name, query.Get(name))
-		}
+	if query.Get("q") != "" {
+		keep.Set("q", query.Get("q"))
 	}
 	return keep
 }

@@ -42,16 +42,15 @@ type view struct {
 	Search           string
 	Query            string // the parameters that remain after an action
 	Update           string // the parameters of the page's updates
-	query            url.Values
 	said             note
 	form             url.Values // a rejected form
 	Receivers        []string
 	Orders           []orderRow
-	OrderPages       pager
+	OrderCount       int
 	Waiting          []notification // the first maxListed
 	WaitingCount     int
 	Messages         []messageRow
-	MessagePages     pager
+	MessageCount     int
 	Evicted          int
 	Faults           []faultOut
 	Balances         []balanceRow
@@ -83,12 +82,6 @@ type messageRow struct {
 	OrderURL           string
 }
 
-// pager has the number of rows of a list, and the address of each neighbouring page, or "" if it does not exist.
-type pager struct {
-	Count        int
-	Newer, Older string
-}
-
 type balanceRow struct {
 	Project                    int64
 	Payout, Expected, Currency string
@@ -99,7 +92,7 @@ func newView(r *http.Request, said note) *view {
 	e, query := epochOf(r), kept(r.URL.Query())
 	to, _ := e.settings()
 	v := &view{
-		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), query: query, said: said,
+		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), said: said,
 		Receivers: to.shown(),
 		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
 		CanShowRawBodies: e.opt.ShowBodies,
@@ -135,10 +128,10 @@ func newView(r *http.Request, said note) *view {
 }
 
 func (v *view) orders(e *epoch) {
-	list, matches := e.newestOrders(v.skip(inOrders), maxRows, func(o *paymentsvctest.Order) bool {
+	list, count := e.newestOrders(maxRows, func(o *paymentsvctest.Order) bool {
 		return v.finds(o.UserData, o.OrderID, o.Amount.String())
 	})
-	v.OrderPages = v.pages(inOrders, matches)
+	v.OrderCount = count
 	for _, o := range list {
 		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
 		row.UserData = e.hide(shortened(o.UserData))
@@ -164,10 +157,10 @@ func (v *view) orders(e *epoch) {
 }
 
 func (v *view) messages(e *epoch) {
-	list, matches, evicted := e.journal.newest(v.skip(inMessages), maxRows, func(m *message) bool {
+	list, count, evicted := e.journal.newest(maxRows, func(m *message) bool {
 		return v.finds(m.Fields.UserData, m.Fields.OrderID, m.Endpoint, strconv.Itoa(m.Seq))
 	})
-	v.MessagePages, v.Evicted = v.pages(inMessages, matches), evicted
+	v.MessageCount, v.Evicted = count, evicted
 	for _, m := range list {
 		row := messageRow{Clock: m.At.Format("15:04:05.000")}
 		if o, found := e.orderOf(&m); found {
@@ -254,34 +247,6 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 		}
 	}
 	return paymentsvctest.Order{}, false
-}
-
-// page returns the number of the requested page of a list, from 1.
-func (v *view) page(list string) int {
-	page, err := strconv.Atoi(v.query.Get(list))
-	if err != nil || page < 1 || page > 1<<20 {
-		return 1
-	}
-	return page
-}
-
-func (v *view) skip(list string) int { return (v.page(list) - 1) * maxRows }
-
-// pages returns the neighbouring pages of a list with this number of rows.
-func (v *view) pages(list string, rows int) pager {
-	address := func(page int) string {
-		query := kept(v.query)
-		query.Set(list, strconv.Itoa(page))
-		return "?" + query.Encode() + "#" + list
-	}
-	p, page := pager{Count: rows}, v.page(list)
-	if page > 1 {
-		p.Newer = address(page - 1)
-	}
-	if page*maxRows < rows {
-		p.Older = address(page + 1)
-	}
-	return p
 }
 
 func asQuery(query url.Values) string {
