@@ -128,7 +128,6 @@ func Drop(when When) Fault {
 // changes or a further start returns its order_id. Code that starts the order again after "not found" starts two
 // orders, with [NewOrder] or a new user_data. The fault has no effect on other calls and on rejected starts.
 func LateCommit(queries int) Fault {
-	queries = max(queries, 0)
 	return Fault{"late-commit " + strconv.Itoa(queries), "late-commit", func(e *effects) { e.unseen = &queries }}
 }
 
@@ -246,7 +245,7 @@ func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n)
 func CutHeader(n int) Fault { return cutting("cut-header", inHeader, n) }
 
 func cutting(name string, f framing, n int) Fault {
-	return Fault{name + " " + strconv.Itoa(n), "cut", func(e *effects) { e.cut = cut{f, max(n, 0)} }}
+	return Fault{name + " " + strconv.Itoa(n), "cut", func(e *effects) { e.cut = cut{f, n} }}
 }
 
 // AllFaults returns every fault with moderate values, except Hold, Answer, Reject, and TooManyRequests after the

@@ -206,44 +206,9 @@ func TestLateCommitEndsWhenTheServiceShowsTheOrder(t *testing.T) {
 	}
 }
 
-// A request can arrive after its call has failed, so "not found" is no proof. The checkout of docs/testing.md is the
-// careful one.
-func TestAllFaultsDetectAStartAfterNotFound(t *testing.T) {
-	checkout := func(t *testing.T, client *paymentsvc.Client, careless bool) {
-		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-		if err == nil || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown {
-			return
-		}
-		_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-1"})
-		if careless && notFound(err) {
-			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-		}
-	}
-	for _, careless := range []bool{false, true} {
-		var twice []string
-		for _, fault := range paymentsvctest.AllFaults() {
-			synctest.Test(t, func(t *testing.T) {
-				srv := paymentsvctest.StartInMemory(t, config(everyStartCounts))
-				client := newClient(t, srv)
-				srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
-				checkout(t, client, careless)
-				client.CloseIdleConnections()
-				require.NoError(t, srv.Drain(t.Context()))
-				if srv.Started("order-1") > 1 {
-					twice = append(twice, fault.String())
-				}
-			})
-		}
-		if careless {
-			assert.Equal(t, []string{"late-commit 2"}, twice)
-			continue
-		}
-		assert.Empty(t, twice)
-	}
-}
-
 func TestParseFaultReadsEachFaultAndRejectsOthers(t *testing.T) {
-	for _, fault := range paymentsvctest.AllFaults() {
+	answer := paymentsvctest.Answer(paymentsvctest.AfterCommit, 200, "text/plain; charset=utf-8", "a b")
+	for _, fault := range append(paymentsvctest.AllFaults(), answer) {
 		parsed, err := paymentsvctest.ParseFault(fault.String())
 		require.NoError(t, err)
 		assert.Equal(t, fault.String(), parsed.String())

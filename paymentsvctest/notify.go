@@ -293,9 +293,7 @@ func Early(by time.Duration) NotificationFault {
 
 // CutAt closes the connection after n bytes of a longer body.
 func CutAt(n int) NotificationFault {
-	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) {
-		e.cut = func(int) int { return max(n, 0) }
-	}}
+	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) { e.cut = func(int) int { return n } }}
 }
 
 // cutInHalf is the fault "cut" without a number.

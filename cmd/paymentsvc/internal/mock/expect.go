@@ -222,17 +222,13 @@ func postExpect(c *call, x expectation) (int, any, error) {
 	if _, err := c.actual(&x); err != nil {
 		return 0, nil, err
 	}
-	about := &x.filter
-	if x.That == "fault_hits" {
-		about = &filter{}
-	}
 	met := func() bool {
 		found, err := c.actual(&x)
 		return err == nil && found.met(least, most)
 	}
-	ok := c.journal.waitFor(c.r.Context(), within, about, met)
+	ok := c.journal.waitFor(c.r.Context(), within, met)
 	if ok && holds > 0 {
-		ok = !c.journal.waitFor(c.r.Context(), holds, about, func() bool { return !met() })
+		ok = !c.journal.waitFor(c.r.Context(), holds, func() bool { return !met() })
 	}
 	found, _ := c.actual(&x)
 	switch {

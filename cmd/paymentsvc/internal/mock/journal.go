@@ -164,16 +164,16 @@ func (j *journal) arrive(m message) *message {
 	j.messages = append(j.messages, &m)
 	m.Seq, m.At, m.State = j.base+len(j.messages), time.Now(), inFlight
 	j.flight++
-	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+	j.waiters.wake()
 	return &m
 }
 
-// update changes a message, and wakes the waiters for this message.
+// update changes a message, and wakes the waiters.
 func (j *journal) update(m *message, change func(*message)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change(m)
-	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+	j.waiters.wake()
 }
 
 // finish completes a message, and enforces the budget.
@@ -188,7 +188,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.budget.total.Add(size)
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
-	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+	j.waiters.wake()
 	var line message
 	if j.log != nil {
 		line = *m

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -988,6 +989,19 @@ func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	expect(`{"that":"started","at_most":0,"holds_for":"1m"}`)
 	r.pay("order-1")
 	require.Equal(t, "not_met: 1 order started, want 0", <-said)
+	require.Empty(t, r.mock.main.current().journal.waiters)
+}
+
+func TestChecksOfWaitersTakeLittleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(newBudget(1), 0, nil)
+		for _, want := range []time.Duration{200, 400, 401, 1401} { // all waiters together
+			cost := map[time.Duration]time.Duration{200: 10, 400: 10, 401: 0, 1401: 5000}[want]
+			require.Equal(t, want*time.Millisecond, j.pause(cost*time.Millisecond))
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, time.Millisecond, j.pause(0))
+	})
 }
 
 func TestExpectFailsWithEvictedMessages(t *testing.T) {

@@ -235,7 +235,7 @@ func postOrder(c *call, in order) (int, any, error) {
 	case err != nil:
 		return 0, nil, err
 	}
-	c.journal.ordered(o)
+	c.journal.wakeAll()
 	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
 }
 
@@ -261,7 +261,7 @@ func (e *epoch) refunding(orderID string, a paymentsvc.Amount, to paymentsvc.Sta
 // move changes an order, and returns the notification in the outbox or nil.
 type move func() (*paymentsvctest.Notification, error)
 
-// moved calls change for an order, and wakes the waiters for the order.
+// moved calls change for an order, and wakes the waiters.
 func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification, orderAnswer, error) {
 	n, err := change()
 	o, ok := e.fake.Order(orderID)
@@ -272,7 +272,7 @@ func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification
 		_, why, _ := strings.Cut(trimmed(err), ": ")
 		return nil, orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
-	e.journal.ordered(o)
+	e.journal.wakeAll()
 	return n, orderAnswer{Order: orderOf(o)}, nil
 }
 
@@ -299,7 +299,7 @@ func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvcte
 		return messages // the notifications stay in the outbox, and a search in it takes long
 	}
 	const longest = 15 * time.Second // a delivery takes at most 10
-	e.journal.waitFor(ctx, longest, &filter{}, func() bool {
+	e.journal.waitFor(ctx, longest, func() bool {
 		sent := map[paymentsvctest.Notification]bool{}
 		deliveries, _ := e.fake.DeliveriesAfter(before)
 		for _, d := range deliveries {

@@ -3,54 +3,30 @@ package mock
 import (
 	"context"
 	"time"
-
-	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// waiter waits for a change of a message or order that matches the identifiers of a filter.
-type waiter struct {
-	about *filter
-	wake  chan struct{} // buffers one wake-up
-}
+// waiters are the waiters of a journal. Each channel buffers one wake-up.
+type waiters map[chan struct{}]bool
 
-// waiters are the waiters of a journal.
-type waiters map[*waiter]bool
-
-// notify wakes the waiters for a message or an order with these identifiers.
-func (ws waiters) notify(project int64, userData, orderID string) {
+func (ws waiters) wake() {
 	for w := range ws {
-		if w.about.fits(project, userData, orderID) {
-			w.notify()
+		select {
+		case w <- struct{}{}:
+		default: // woken already
 		}
 	}
-}
-
-func (w *waiter) notify() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // woken already
-	}
-}
-
-// ordered wakes the waiters for an order.
-func (j *journal) ordered(o paymentsvctest.Order) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.waiters.notify(o.ProjectID, o.UserData, o.OrderID)
 }
 
 func (j *journal) wakeAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for w := range j.waiters {
-		w.notify()
-	}
+	j.waiters.wake()
 }
 
-// waitFor calls met at once and after changes that match about, until met returns true, limit has passed, the journal
-// is closed or ctx ends. It reports whether met returned true.
-func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
-	w := &waiter{about: about, wake: make(chan struct{}, 1)}
+// waitFor calls met at once and after changes, until met returns true, limit has passed, the journal is closed or ctx
+// ends. It reports whether met returned true.
+func (j *journal) waitFor(ctx context.Context, limit time.Duration, met func() bool) bool {
+	w := make(chan struct{}, 1)
 	j.mu.Lock()
 	j.waiters[w] = true
 	j.mu.Unlock()
@@ -68,7 +44,7 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 		}
 		pause := time.NewTimer(j.pause(time.Since(began)))
 		select {
-		case <-w.wake:
+		case <-w:
 		case <-ctx.Done():
 			return met() // a change may have come while the machine was busy
 		case <-j.done:
@@ -78,8 +54,6 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filte
 		case <-pause.C:
 		case <-ctx.Done():
 			return met()
-		case <-j.done:
-			return false
 		}
 	}
 }
@@ -102,7 +76,7 @@ func (j *journal) pause(cost time.Duration) time.Duration {
 // idle waits until no message is in flight or the journal is closed. It returns an error if ctx ends first.
 func (j *journal) idle(ctx context.Context) error {
 	const long = 24 * time.Hour
-	if !j.waitFor(ctx, long, &filter{}, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
+	if !j.waitFor(ctx, long, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return nil
