@@ -326,10 +326,7 @@ func ParseNotificationFault(text string) (NotificationFault, error) {
 		"late":       func() NotificationFault { return Late(optional(&p, time.Hour, p.seconds)) },
 		"early":      func() NotificationFault { return Early(optional(&p, time.Hour, p.seconds)) },
 		"cut": func() NotificationFault {
-			if p.ended() {
-				return cutInHalf()
-			}
-			return CutAt(p.number())
+			return optional(&p, cutInHalf(), func() NotificationFault { return CutAt(p.number()) })
 		},
 	})
 }

@@ -157,7 +157,7 @@ func (e *epoch) starts(x *expectation) (found finding) {
 	found.gap = len(list) < all
 	for _, r := range list {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
-		fits := x.OrderID == "" && x.After == 0 && (x.Kind == "" || x.Kind == kind) && x.fits(r.ProjectID, r.UserData, "")
+		fits := x.After == 0 && (x.Kind == "" || x.Kind == kind) && x.fits(r.ProjectID, r.UserData, "")
 		if r.Problem == paymentsvctest.ProblemRepeated && (fits || matching[start{r.ProjectID, r.UserData}]) {
 			found.duplicates = append(found.duplicates, r)
 		}

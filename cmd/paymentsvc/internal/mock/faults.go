@@ -194,8 +194,8 @@ func errNoOldSecret(field string) error {
 
 // fits reports whether a request meets the condition of the fault.
 func (f *fault) fits(r *http.Request) bool {
-	m := messageOf(r.Context())
-	return m != nil && f.In.Where.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+	about := messageOf(r.Context()).Fields
+	return f.In.Where.fits(about.ProjectID, about.UserData, about.OrderID)
 }
 
 // strike records an affected request.
@@ -203,7 +203,7 @@ func (e *epoch) strike(f *fault, m *message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f.struck = append(f.struck, m.Seq)
-	e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
+	e.journal.update(m, func(m *message) { m.Faults = append(m.Faults, f.ID) })
 }
 
 // ruleFor returns a fault of notifications with a condition that n meets, or nil.

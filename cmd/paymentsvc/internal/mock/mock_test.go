@@ -535,6 +535,7 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/faults", `{"fault":"refuse"}`, "", "", 422, "invalid", "fault"},
 		{"POST", "/faults", `{"on":"init","fault":"reset"}`, "", "", 422, "invalid", "on"},
 		{"POST", "/faults", `{"n":2,"fault":"reset"}`, "", "", 422, "invalid", "n"},
+		{"POST", "/faults", `{"which":"nth","n":-1,"fault":"reset"}`, "", "", 422, "invalid", "n"},
 		{"POST", "/orders/none/settle", `{"status":"DONE"}`, "", "", 422, "invalid", "status"},
 		{"POST", "/notifications/deliver", "", "", "", 422, "invalid", "to"},
 		{"PATCH", "/settings", `{"notify":"ftp://x"}`, "", "", 422, "invalid", "notify"},
@@ -543,6 +544,7 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/expect", `{"that":"refunded"}`, "", "", 422, "invalid", "that"},
 		{"POST", "/expect", `{"that":"all_signed","count":1}`, "", "", 422, "invalid", "count"},
 		{"POST", "/expect", `{"that":"started","count":-1}`, "", "", 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","count":1,"at_least":1}`, "", "", 422, "invalid", "count"},
 		{"POST", "/expect", `{"that":"started","at_least":2,"at_most":1}`, "", "", 422, "invalid", "count"},
 		{"POST", "/expect", `{"that":"started","status":"success","count":0}`, "", "", 422, "invalid", "status"},
 		{"POST", "/expect", `{"that":"started","kind":"paymnt","count":0}`, "", "", 422, "invalid", "kind"},
@@ -669,6 +671,8 @@ func TestEveryFilterFindsFaultyNotifications(t *testing.T) {
 	require.Len(t, r.ask(200, "GET", "/messages?status=SUCCESS", "")["messages"], 1, "a forgery claims another status")
 	r.ask(200, "POST", "/notifications", `{"project_id":3,"body":"{}"}`)
 	require.Len(t, r.ask(200, "GET", "/messages?direction=out&project_id=3", "")["messages"], 1)
+	require.Empty(t, r.expect(`{"that":"all_signed"}`), "notifications have no part in it")
+	require.Contains(t, r.expect(`{"that":"all_signed","direction":"out"}`), "nothing was tested")
 }
 
 func TestFiltersSelectOrdersAndMessages(t *testing.T) {
@@ -787,16 +791,24 @@ func TestFaultsAffectMatchingRequests(t *testing.T) {
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":[]}`)
 	require.Len(t, box.taken(), 2, "a fault cannot be without effect")
 
-	hold := r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hold before"}`)["id"]
-	done := make(chan error)
-	go func() {
-		_, err := r.GetBalance(context.Background())
-		done <- err
-	}()
-	require.Len(t, r.ask(200, "GET", "/messages?endpoint=get_balance&wait=20s", "")["messages"], 1, "counted on arrival")
-	r.ask(409, "POST", "/drain", `{"timeout":"1ms"}`)
-	r.ask(200, "POST", fmt.Sprintf("/faults/%v/release", hold), "")
-	require.NoError(t, <-done)
+	for when, orders := range map[string]int{"before": 0, "after": 1} {
+		hold := r.ask(201, "POST", "/faults", `{"on":"init_payment","fault":"hold `+when+`"}`)
+		require.Empty(t, hold["struck"].([]any))
+		done := make(chan error)
+		go func() {
+			_, err := pay(r.Client, "held "+when, "1")
+			done <- err
+		}()
+		faultPath := fmt.Sprintf("/faults/%v", hold["id"])
+		require.Empty(t, r.expect(fmt.Sprintf(`{"that":"fault_hits","fault_id":%v,"within":"20s"}`, hold["id"])))
+		require.Empty(t, r.expect(fmt.Sprintf(`{"that":"started","user_data":"held %s","count":%d}`, when, orders)))
+		r.ask(409, "POST", "/drain", `{"timeout":"1ms"}`)
+		if orders == 0 {
+			r.ask(200, "POST", faultPath+"/release", "")
+		}
+		r.ask(204, "DELETE", faultPath, "")
+		require.NoError(t, <-done)
+	}
 	r.ask(200, "POST", "/drain", "")
 	r.ask(201, "POST", "/faults", `{"fault":"cut 5"}`)
 	_, err = pay(r.Client, "cut", "1")
@@ -821,6 +833,7 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	require.Len(t, r.ask(409, "POST", "/expect", `{"that":"messages","user_data":"order-2"}`)["nearest"], 1)
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
+	require.Equal(t, "not_met: 0 notifications delivered, want 1 or more", r.expect(`{"that":"delivered"}`))
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
 	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`,
 		`"none_rejected","user_data":"x"`, `"delivered","count":0`} {
@@ -944,6 +957,7 @@ func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 	_, err = pay(r.Client, "order-2", "10.50")
 	require.Error(t, err)
 	require.Contains(t, r.expect(`{"that":"started","after":1,"count":1}`), "rejected as duplicates: 1")
+	require.Len(t, r.ask(409, "POST", "/expect", `{"that":"started","at_most":1}`)["nearest"], 3)
 	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "evicted: ")
 }
@@ -963,7 +977,7 @@ func TestExpectNeedsEachRejection(t *testing.T) {
 
 func TestNoneRejectedNeedsACheckedRequest(t *testing.T) {
 	r := start(t, nil)
-	r.ask(201, "POST", "/faults", `{"which":"first","n":1,"fault":"drop before"}`)
+	r.ask(201, "POST", "/faults", `{"which":"first","fault":"drop before"}`)
 	_, err := pay(r.Client, "order-1", "1")
 	require.Error(t, err)
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "nothing was tested")
@@ -1032,6 +1046,7 @@ func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
+	require.Contains(t, r.expect(`{"that":"messages","at_most":1}`), ", want 1 at most", "fewer cannot be right")
 	require.Empty(t, r.expect(`{"that":"messages","at_least":1}`), "more could only help")
 	require.Empty(t, r.expect(`{"that":"all_signed","after":11}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":10}`), "orders are never evicted")

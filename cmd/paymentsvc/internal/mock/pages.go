@@ -103,7 +103,10 @@ func (p *pages) action(section string, do func(*http.Request, *epoch) (string, e
 				newView(r, note{Section: section, Order: o.Number, Text: strings.ToUpper(text[:1]) + text[1:] + ".", Bad: true}))
 			return
 		}
-		query, fragment := kept(r.URL.Query()), section
+		query, fragment := url.Values{}, section
+		if q := r.URL.Query().Get("q"); q != "" {
+			query.Set("q", q)
+		}
 		query.Set("done", word)
 		if o.Number > 0 {
 			fragment = "order-" + strconv.Itoa(o.Number)
@@ -111,15 +114,6 @@ func (p *pages) action(section string, do func(*http.Request, *epoch) (string, e
 		}
 		http.Redirect(w, r, e.prefix+"/ui/?"+query.Encode()+"#"+fragment, http.StatusSeeOther)
 	})
-}
-
-// kept returns the parameters that remain after an action.
-func kept(query url.Values) url.Values {
-	keep := url.Values{}
-	if query.Get("q") != "" {
-		keep.Set("q", query.Get("q"))
-	}
-	return keep
 }
 
 func settleForm(r *http.Request, e *epoch) (string, error) {

@@ -89,17 +89,20 @@ type balanceRow struct {
 
 // newView reads the data of the page. The data may change between two of its reads.
 func newView(r *http.Request, said note) *view {
-	e, query := epochOf(r), kept(r.URL.Query())
+	e, search := epochOf(r), r.URL.Query().Get("q")
 	to, _ := e.settings()
 	v := &view{
-		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), said: said,
+		Prefix: e.prefix, Session: e.name, Search: search, said: said,
 		Receivers: to.shown(),
 		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
 		CanShowRawBodies: e.opt.ShowBodies,
 	}
+	if search != "" {
+		v.Query = "?q=" + url.QueryEscape(search)
+	}
 	v.Update = v.Query
-	if r.Method == http.MethodGet {
-		v.Update = asQuery(r.URL.Query())
+	if r.Method == http.MethodGet && r.URL.RawQuery != "" {
+		v.Update = "?" + r.URL.Query().Encode()
 	}
 	if said.Bad {
 		v.form = r.PostForm
@@ -247,13 +250,6 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 		}
 	}
 	return paymentsvctest.Order{}, false
-}
-
-func asQuery(query url.Values) string {
-	if len(query) == 0 {
-		return ""
-	}
-	return "?" + query.Encode()
 }
 
 // note is the message about the last action.

@@ -76,8 +76,8 @@ func (j *journal) pause(cost time.Duration) time.Duration {
 // idle waits until no message is in flight or the journal is closed. It returns an error if ctx ends first.
 func (j *journal) idle(ctx context.Context) error {
 	const long = 24 * time.Hour
-	if !j.waitFor(ctx, long, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
-		return ctx.Err()
+	if j.waitFor(ctx, long, func() bool { return j.inFlight() == 0 }) {
+		return nil
 	}
-	return nil
+	return ctx.Err()
 }
