@@ -36,7 +36,7 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        genuine = hmac.compare_digest(sign(self.headers["timestamp"], body), self.headers["signature"])
+        genuine = hmac.compare_digest(sign(self.headers["timestamp"], body), self.headers["signature"] or "")
         if genuine:
             self.notified.append(json.loads(body))
         self.send_response(200 if genuine else 401)
