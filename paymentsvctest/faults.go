@@ -302,7 +302,13 @@ func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 			strings.Join(slices.Sorted(maps.Keys(makers)), ", "))
 	}
 	fault = produce()
-	return fault, p.end(text)
+	if !p.ended() {
+		p.fail(fmt.Sprintf("no text after %q", strings.TrimSuffix(text, " "+p.left)))
+	}
+	if p.err != nil {
+		err = fmt.Errorf("%w: %q: %w", errSyntax, text, p.err)
+	}
+	return fault, err
 }
 
 // parser reads a text word by word, and keeps the first error.
@@ -327,20 +333,19 @@ func (p *parser) text(want string) string {
 }
 
 // rest returns the remaining text.
-func (p *parser) rest() string {
-	rest := p.left
-	p.left = ""
+func (p *parser) rest() (rest string) {
+	rest, p.left = p.left, ""
 	return rest
 }
 
 func (p *parser) when() When {
-	switch p.word() {
-	case "before":
-		return BeforeCommit
-	case "after":
+	word := p.word()
+	if word == "after" {
 		return AfterCommit
 	}
-	p.fail("before or after")
+	if word != "before" {
+		p.fail("before or after")
+	}
 	return BeforeCommit
 }
 
@@ -392,14 +397,4 @@ func (p *parser) fail(want string) {
 	if p.err == nil {
 		p.err = errors.New("want " + want)
 	}
-}
-
-func (p *parser) end(text string) error {
-	if !p.ended() {
-		p.fail(fmt.Sprintf("no text after %q", strings.TrimSuffix(text, " "+p.left)))
-	}
-	if p.err != nil {
-		return fmt.Errorf("%w: %q: %w", errSyntax, text, p.err)
-	}
-	return nil
 }
