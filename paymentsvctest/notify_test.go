@@ -633,32 +633,3 @@ func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
 		assert.Contains(t, d.Err.Error(), `malformed HTTP status code "…"`)
 	}
 }
-
-func TestOnStartMayNotifyBeforeTheResponse(t *testing.T) {
-	var srv *paymentsvctest.Server
-	var events []string
-	srv = paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
-		c.OnStart = func(o paymentsvctest.Order) {
-			_, err := srv.Settle(o.OrderID, paymentsvc.StatusSuccess)
-			assert.NoError(t, err)
-			srv.Deliver(context.Background())
-		}
-	}))
-	client := newClient(t, srv)
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
-	})
-	require.NoError(t, err)
-	srv.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
-		status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: n.OrderID})
-		events = append(events, "notification for "+status.UserData)
-		return err
-	}), "/"))
-
-	r, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-	require.NoError(t, err)
-	events = append(events, "response")
-	assert.Equal(t, []string{"notification for order-1", "response"}, events)
-	assert.Equal(t, int64(1), r.Status, "the response still has the status of the start")
-	srv.AssertDelivered(t)
-}

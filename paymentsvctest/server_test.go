@@ -102,9 +102,14 @@ func TestReadBodyStopsAtTheLimitAndRestoresTheBody(t *testing.T) {
 
 func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
 	var started, verdicts []string
-	srv := paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
+	var srv *paymentsvctest.Server
+	srv = paymentsvctest.Start(t, config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.Pages, c.ExplainSignatures = "https://pages.example/", true
-		c.OnStart = func(o paymentsvctest.Order) { started = append(started, o.OrderID) }
+		c.OnStart = func(o paymentsvctest.Order) {
+			started = append(started, o.OrderID)
+			_, err := srv.Settle(o.OrderID, paymentsvc.StatusSuccess) // a notification before the response
+			assert.NoError(t, err)
+		}
 		c.OnChecked = func(r *http.Request, v paymentsvctest.Verdict) {
 			switch {
 			case v.Signature != nil:
@@ -120,6 +125,7 @@ func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
 	resp, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
 	require.NoError(t, err)
 	require.Equal(t, "https://pages.example/payment/"+resp.OrderID, resp.RedirectURL)
+	require.Equal(t, int64(1), resp.Status, "the response still has the status of the start")
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: oldSecret})
 	require.NoError(t, err)
 	wrong, err := client.ForProject(project, signer)
