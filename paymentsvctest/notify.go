@@ -249,7 +249,7 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered swaps the notification with the next in the same Deliver. If none follows, it waits for one further Deliver.
+// Reordered swaps the notification with the next in the same Deliver. Without a next, it waits for one more Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
