@@ -360,7 +360,10 @@ func (s *Server) transmit(
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, errCut):
+		return 0, errors.Unwrap(err) // without the receiver's address
+	case err != nil:
 		return 0, transport.ForLogs(err) // the receiver can repeat the notification in an invalid response
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again

@@ -222,13 +222,17 @@ func postExpect(c *call, x expectation) (int, any, error) {
 	if _, err := c.actual(&x); err != nil {
 		return 0, nil, err
 	}
+	about := &x.filter
+	if x.That == "fault_hits" {
+		about = &filter{}
+	}
 	met := func() bool {
 		found, err := c.actual(&x)
 		return err == nil && found.met(least, most)
 	}
-	ok := c.journal.waitFor(c.r.Context(), within, met)
+	ok := c.journal.waitFor(c.r.Context(), within, about, met)
 	if ok && holds > 0 {
-		ok = !c.journal.waitFor(c.r.Context(), holds, func() bool { return !met() })
+		ok = !c.journal.waitFor(c.r.Context(), holds, about, func() bool { return !met() })
 	}
 	found, _ := c.actual(&x)
 	switch {
@@ -282,7 +286,7 @@ func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []st
 	const few = 3
 	if x.counts != nil {
 		match := func(m *message) bool { return (x.fitsMessage(m) && x.counts(m)) == counted }
-		messages, _, _ := e.journal.newest(few, match)
+		messages, _, _ := e.journal.newest(0, few, match)
 		for _, m := range slices.Backward(messages) {
 			lines = append(lines, m.line())
 		}
@@ -291,7 +295,7 @@ func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []st
 	if x.That != "started" {
 		return nil
 	}
-	orders, _ := e.newestOrders(few, func(o *paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
+	orders, _ := e.newestOrders(0, few, func(o *paymentsvctest.Order) bool { return x.fitsOrder(o) == counted })
 	for _, o := range slices.Backward(orders) {
 		lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
 	}

@@ -164,16 +164,16 @@ func (j *journal) arrive(m message) *message {
 	j.messages = append(j.messages, &m)
 	m.Seq, m.At, m.State = j.base+len(j.messages), time.Now(), inFlight
 	j.flight++
-	j.waiters.wake()
+	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 	return &m
 }
 
-// update changes a message, and wakes the waiters.
+// update changes a message, and wakes the waiters for this message.
 func (j *journal) update(m *message, change func(*message)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change(m)
-	j.waiters.wake()
+	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 }
 
 // finish completes a message, and enforces the budget.
@@ -188,7 +188,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.budget.total.Add(size)
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
-	j.waiters.wake()
+	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
 	var line message
 	if j.log != nil {
 		line = *m
@@ -266,8 +266,9 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest returns the last limit matching messages, the newest first. matches is the number of all matching messages.
-func (j *journal) newest(limit int, match func(*message) bool) (list []message, matches, evicted int) {
+// newest skips the newest matching messages, skip in number, and returns the next limit messages, the newest first.
+// matches is the number of all matching messages.
+func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, m := range slices.Backward(j.messages) {
@@ -275,7 +276,7 @@ func (j *journal) newest(limit int, match func(*message) bool) (list []message, 
 			continue
 		}
 		matches++
-		if len(list) < limit {
+		if matches > skip && len(list) < limit {
 			list = append(list, *m)
 		}
 	}

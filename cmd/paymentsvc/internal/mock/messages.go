@@ -173,7 +173,7 @@ func getMessages(c *call) (int, any, error) {
 	}
 	var list []message
 	var evicted int
-	c.journal.waitFor(c.r.Context(), wait, func() bool {
+	c.journal.waitFor(c.r.Context(), wait, &f, func() bool {
 		list, evicted = c.journal.list(&f, limit+1)
 		return len(list) > 0
 	})

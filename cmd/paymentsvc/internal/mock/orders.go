@@ -164,23 +164,24 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
-// newestOrders returns the last limit matching orders, the newest first. matches is the number of all matching orders.
-// match must not use the fake.
+// newestOrders skips the newest matching orders, skip in number, and returns the next limit orders, the newest first.
+// matches is the number of all matching orders. match must not use the fake.
 func (e *epoch) newestOrders(
-	limit int, match func(*paymentsvctest.Order) bool,
+	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
+	wanted := skip + limit
 	e.fake.EachOrder(0, func(o *paymentsvctest.Order) bool {
 		if !match(o) {
 			return true
 		}
 		matches++
 		list = append(list, *o)
-		if len(list) > 2*limit {
-			list = slices.Delete(list, 0, limit) // bounds the memory for the copies
+		if len(list) > 2*wanted {
+			list = slices.Delete(list, 0, wanted) // bounds the memory for the copies
 		}
 		return true
 	})
-	list = list[max(len(list)-limit, 0):]
+	list = list[max(len(list)-wanted, 0):max(len(list)-skip, 0)]
 	slices.Reverse(list)
 	return list, matches
 }
@@ -235,7 +236,7 @@ func postOrder(c *call, in order) (int, any, error) {
 	case err != nil:
 		return 0, nil, err
 	}
-	c.journal.wakeAll()
+	c.journal.ordered(o)
 	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
 }
 
@@ -261,7 +262,7 @@ func (e *epoch) refunding(orderID string, a paymentsvc.Amount, to paymentsvc.Sta
 // move changes an order, and returns the notification in the outbox or nil.
 type move func() (*paymentsvctest.Notification, error)
 
-// moved calls change for an order, and wakes the waiters.
+// moved calls change for an order, and wakes the waiters for the order.
 func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification, orderAnswer, error) {
 	n, err := change()
 	o, ok := e.fake.Order(orderID)
@@ -272,7 +273,7 @@ func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification
 		_, why, _ := strings.Cut(trimmed(err), ": ")
 		return nil, orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
-	e.journal.wakeAll()
+	e.journal.ordered(o)
 	return n, orderAnswer{Order: orderOf(o)}, nil
 }
 
@@ -299,7 +300,7 @@ func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvcte
 		return messages // the notifications stay in the outbox, and a search in it takes long
 	}
 	const longest = 15 * time.Second // a delivery takes at most 10
-	e.journal.waitFor(ctx, longest, func() bool {
+	e.journal.waitFor(ctx, longest, &filter{}, func() bool {
 		sent := map[paymentsvctest.Notification]bool{}
 		deliveries, _ := e.fake.DeliveriesAfter(before)
 		for _, d := range deliveries {

@@ -103,10 +103,7 @@ func (p *pages) action(section string, do func(*http.Request, *epoch) (string, e
 				newView(r, note{Section: section, Order: o.Number, Text: strings.ToUpper(text[:1]) + text[1:] + ".", Bad: true}))
 			return
 		}
-		query, fragment := url.Values{}, section
-		if q := r.URL.Query().Get("q"); q != "" {
-			query.Set("q", q)
-		}
+		query, fragment := kept(r.URL.Query()), section
 		query.Set("done", word)
 		if o.Number > 0 {
 			fragment = "order-" + strconv.Itoa(o.Number)
@@ -114,6 +111,17 @@ func (p *pages) action(section string, do func(*http.Request, *epoch) (string, e
 		}
 		http.Redirect(w, r, e.prefix+"/ui/?"+query.Encode()+"#"+fragment, http.StatusSeeOther)
 	})
+}
+
+// kept returns the parameters that remain after an action.
+func kept(query url.Values) url.Values {
+	keep := url.Values{}
+	for _, name := range []string{"q", inOrders, inMessages} {
+		if query.Get(name) != "" {
+			keep.Set(name, query.Get(name))
+		}
+	}
+	return keep
 }
 
 func settleForm(r *http.Request, e *epoch) (string, error) {

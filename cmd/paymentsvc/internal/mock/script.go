@@ -262,7 +262,7 @@ func (e *epoch) started(o paymentsvctest.Order) {
 		after += next.after
 		e.clock.schedule(after, event{OrderID: o.OrderID, Status: next.status, Notify: true})
 	}
-	e.journal.wakeAll()
+	e.journal.ordered(o)
 }
 
 // receivers are the addresses of notifications.

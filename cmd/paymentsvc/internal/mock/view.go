@@ -42,15 +42,16 @@ type view struct {
 	Search           string
 	Query            string // the parameters that remain after an action
 	Update           string // the parameters of the page's updates
+	query            url.Values
 	said             note
 	form             url.Values // a rejected form
 	Receivers        []string
 	Orders           []orderRow
-	OrderCount       int
+	OrderPages       pager
 	Waiting          []notification // the first maxListed
 	WaitingCount     int
 	Messages         []messageRow
-	MessageCount     int
+	MessagePages     pager
 	Evicted          int
 	Faults           []faultOut
 	Balances         []balanceRow
@@ -82,6 +83,12 @@ type messageRow struct {
 	OrderURL           string
 }
 
+// pager has the number of rows of a list, and the address of each neighbouring page, or "" if it does not exist.
+type pager struct {
+	Count        int
+	Newer, Older string
+}
+
 type balanceRow struct {
 	Project                    int64
 	Payout, Expected, Currency string
@@ -89,20 +96,17 @@ type balanceRow struct {
 
 // newView reads the data of the page. The data may change between two of its reads.
 func newView(r *http.Request, said note) *view {
-	e, search := epochOf(r), r.URL.Query().Get("q")
+	e, query := epochOf(r), kept(r.URL.Query())
 	to, _ := e.settings()
 	v := &view{
-		Prefix: e.prefix, Session: e.name, Search: search, said: said,
+		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), query: query, said: said,
 		Receivers: to.shown(),
 		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
 		CanShowRawBodies: e.opt.ShowBodies,
 	}
-	if search != "" {
-		v.Query = "?q=" + url.QueryEscape(search)
-	}
 	v.Update = v.Query
-	if r.Method == http.MethodGet && r.URL.RawQuery != "" {
-		v.Update = "?" + r.URL.Query().Encode()
+	if r.Method == http.MethodGet {
+		v.Update = asQuery(r.URL.Query())
 	}
 	if said.Bad {
 		v.form = r.PostForm
@@ -131,10 +135,10 @@ func newView(r *http.Request, said note) *view {
 }
 
 func (v *view) orders(e *epoch) {
-	list, count := e.newestOrders(maxRows, func(o *paymentsvctest.Order) bool {
+	list, matches := e.newestOrders(v.skip(inOrders), maxRows, func(o *paymentsvctest.Order) bool {
 		return v.finds(o.UserData, o.OrderID, o.Amount.String())
 	})
-	v.OrderCount = count
+	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
 		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
 		row.UserData = e.hide(shortened(o.UserData))
@@ -160,10 +164,10 @@ func (v *view) orders(e *epoch) {
 }
 
 func (v *view) messages(e *epoch) {
-	list, count, evicted := e.journal.newest(maxRows, func(m *message) bool {
+	list, matches, evicted := e.journal.newest(v.skip(inMessages), maxRows, func(m *message) bool {
 		return v.finds(m.Fields.UserData, m.Fields.OrderID, m.Endpoint, strconv.Itoa(m.Seq))
 	})
-	v.MessageCount, v.Evicted = count, evicted
+	v.MessagePages, v.Evicted = v.pages(inMessages, matches), evicted
 	for _, m := range list {
 		row := messageRow{Clock: m.At.Format("15:04:05.000")}
 		if o, found := e.orderOf(&m); found {
@@ -250,6 +254,41 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 		}
 	}
 	return paymentsvctest.Order{}, false
+}
+
+// page returns the number of the requested page of a list, from 1.
+func (v *view) page(list string) int {
+	page, err := strconv.Atoi(v.query.Get(list))
+	if err != nil || page < 1 || page > 1<<20 {
+		return 1
+	}
+	return page
+}
+
+func (v *view) skip(list string) int { return (v.page(list) - 1) * maxRows }
+
+// pages returns the neighbouring pages of a list with this number of rows.
+func (v *view) pages(list string, rows int) pager {
+	address := func(page int) string {
+		query := kept(v.query)
+		query.Set(list, strconv.Itoa(page))
+		return "?" + query.Encode() + "#" + list
+	}
+	p, page := pager{Count: rows}, v.page(list)
+	if page > 1 {
+		p.Newer = address(page - 1)
+	}
+	if page*maxRows < rows {
+		p.Older = address(page + 1)
+	}
+	return p
+}
+
+func asQuery(query url.Values) string {
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + query.Encode()
 }
 
 // note is the message about the last action.

@@ -3,30 +3,54 @@ package mock
 import (
 	"context"
 	"time"
+
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// waiters are the waiters of a journal. Each channel buffers one wake-up.
-type waiters map[chan struct{}]bool
+// waiter waits for a change of a message or order that matches the identifiers of a filter.
+type waiter struct {
+	about *filter
+	wake  chan struct{} // buffers one wake-up
+}
 
-func (ws waiters) wake() {
+// waiters are the waiters of a journal.
+type waiters map[*waiter]bool
+
+// notify wakes the waiters for a message or an order with these identifiers.
+func (ws waiters) notify(project int64, userData, orderID string) {
 	for w := range ws {
-		select {
-		case w <- struct{}{}:
-		default: // woken already
+		if w.about.fits(project, userData, orderID) {
+			w.notify()
 		}
 	}
+}
+
+func (w *waiter) notify() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // woken already
+	}
+}
+
+// ordered wakes the waiters for an order.
+func (j *journal) ordered(o paymentsvctest.Order) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waiters.notify(o.ProjectID, o.UserData, o.OrderID)
 }
 
 func (j *journal) wakeAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.waiters.wake()
+	for w := range j.waiters {
+		w.notify()
+	}
 }
 
-// waitFor calls met at once and after changes, until met returns true, limit has passed, the journal is closed or ctx
-// ends. It reports whether met returned true.
-func (j *journal) waitFor(ctx context.Context, limit time.Duration, met func() bool) bool {
-	w := make(chan struct{}, 1)
+// waitFor calls met at once and after changes that match about, until met returns true, limit has passed, the journal
+// is closed or ctx ends. It reports whether met returned true.
+func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
+	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
 	j.waiters[w] = true
 	j.mu.Unlock()
@@ -44,7 +68,7 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, met func() b
 		}
 		pause := time.NewTimer(j.pause(time.Since(began)))
 		select {
-		case <-w:
+		case <-w.wake:
 		case <-ctx.Done():
 			return met() // a change may have come while the machine was busy
 		case <-j.done:
@@ -54,6 +78,8 @@ func (j *journal) waitFor(ctx context.Context, limit time.Duration, met func() b
 		case <-pause.C:
 		case <-ctx.Done():
 			return met()
+		case <-j.done:
+			return false
 		}
 	}
 }
@@ -76,8 +102,8 @@ func (j *journal) pause(cost time.Duration) time.Duration {
 // idle waits until no message is in flight or the journal is closed. It returns an error if ctx ends first.
 func (j *journal) idle(ctx context.Context) error {
 	const long = 24 * time.Hour
-	if j.waitFor(ctx, long, func() bool { return j.inFlight() == 0 }) {
-		return nil
+	if !j.waitFor(ctx, long, &filter{}, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	return nil
 }
