@@ -147,18 +147,23 @@ func (e *epoch) starts(x *expectation) (found finding) {
 		project  int64
 		userData string
 	}
+	list, all := e.fake.RejectedAfter(0)
+	found.gap = len(list) < all
+	list = slices.DeleteFunc(list, func(r paymentsvctest.Rejection) bool {
+		return r.Problem != paymentsvctest.ProblemRepeated
+	})
 	matching := map[start]bool{}
 	e.eachOrder(&x.filter, func(o *paymentsvctest.Order) bool {
 		found.n++
-		matching[start{o.ProjectID, o.UserData}] = true
+		if len(list) > 0 { // otherwise the map of all orders would be built in vain
+			matching[start{o.ProjectID, o.UserData}] = true
+		}
 		return true
 	})
-	list, all := e.fake.RejectedAfter(0)
-	found.gap = len(list) < all
 	for _, r := range list {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
 		fits := x.After == 0 && (x.Kind == "" || x.Kind == kind) && x.fits(r.ProjectID, r.UserData, "")
-		if r.Problem == paymentsvctest.ProblemRepeated && (fits || matching[start{r.ProjectID, r.UserData}]) {
+		if fits || matching[start{r.ProjectID, r.UserData}] {
 			found.duplicates = append(found.duplicates, r)
 		}
 	}
