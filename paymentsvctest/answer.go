@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -112,16 +111,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if slot == "" {
 		a, carriedOut = s.answer(r, endpoint, n, body, e)
 	}
-	if !carriedOut { // faults after the commitment do not count as hits
-		e.pendingFaults = slices.DeleteFunc(e.pendingFaults, func(f pendingFault) bool {
-			return strings.Contains(f.slot, AfterCommit.String())
-		})
+	if !carriedOut {
+		e.after, e.unseen = stage{}, nil
 	}
-	if s.ends(r.Context(), e, AfterCommit) || s.closed() { // the caller of Close may have counted the orders already
+	if s.ends(r.Context(), e, AfterCommit) {
 		s.abandon(w, false)
 		return
 	}
-	if carriedOut && e.unseen != nil && kindOf(endpoint) != "" {
+	if e.unseen != nil && kindOf(endpoint) != "" {
 		s.markApplied(&e.pendingFaults, "late-commit")
 		s.abandon(w, false)
 		return
@@ -151,16 +148,11 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	if r.Body == nil { // a request made by a test, not received by a server
 		return nil, nil
 	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead) // the declared length is only a hint
-	_, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
-	read := &wholeBody{whole: slices.Clip(body.Bytes()), err: err}
-	if body.Len() > 64<<10 {
-		read.whole = bytes.Clone(read.whole) // the buffer may be twice as long
-	}
-	read.Reset(read.whole)
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	read := &wholeBody{whole: body, err: err}
+	read.Reset(body)
 	r.Body = read
-	return read.whole, err
+	return body, err
 }
 
 // Verdict is the decision of the server itself on a request, see Config.OnChecked.
@@ -221,7 +213,8 @@ func (s *Server) ends(ctx context.Context, e *effects, when When) bool {
 	}
 	if st.hang {
 		s.markApplied(&e.pendingFaults, "hang "+when.String())
-		return !s.released(ctx, nil)
+		s.released(ctx, nil)
+		return true
 	}
 	if st.drop {
 		s.markApplied(&e.pendingFaults, "drop "+when.String())

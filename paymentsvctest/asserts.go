@@ -19,6 +19,8 @@ type Rejection struct {
 	Problem Problem
 	// Message describes the error, without values of the request.
 	Message string
+	// ProjectID is the project_id of the request, or 0.
+	ProjectID int64
 	// UserData is the user_data of the request, or "". If no order has this user_data, UserData is cut to 256 bytes.
 	UserData string
 }
@@ -42,7 +44,7 @@ func (s *Server) reject(r *http.Request, endpoint string, n int, body []byte, wh
 	} else {
 		userData = bounded(userData)
 	}
-	recorded := Rejection{endpoint, n, why.problem, why.message, userData}
+	recorded := Rejection{endpoint, n, why.problem, why.message, fields.integer("project_id"), userData}
 	s.rejections.add(recorded)
 	if why.fault != nil {
 		why.fault.Endpoint, why.fault.Number = endpoint, n
@@ -184,11 +186,12 @@ func (s *Server) AssertDelivered(t testing.TB) {
 }
 
 // AssertForgeriesRefused fails the test if the receiver did not reject a forged, unsigned or altered notification, see
-// [Delivery.Rejected]. It ignores attempts without a response, and fails if there was no other forgery, see [Forged].
+// [Delivery.Rejected]. A missing response is no rejection, because the receiver may have crashed. It ignores forgeries
+// that were not sent as a whole, for example because of [Lost], and fails if there was no other, see [Forged].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
 	assertComplete(t, s, &s.deliveries)
-	forgeries := slices.DeleteFunc(s.Deliveries(), func(d Delivery) bool { return !d.Forged || d.HTTPStatus == 0 })
+	forgeries := slices.DeleteFunc(s.Deliveries(), func(d Delivery) bool { return !d.Forged || d.incomplete() })
 	if len(forgeries) == 0 {
 		t.Errorf("paymentsvctest: there was no forged notification to reject")
 	}

@@ -65,6 +65,18 @@ func TestAssertsFailWithoutNotifications(t *testing.T) {
 	srv.AssertForgeriesRefused(test)
 	require.Equal(t, []string{"paymentsvctest: there was no forged notification to reject"}, test.errors)
 
+	forgery := paymentsvctest.Notification{ProjectID: project, OrderID: "o-1"}
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler) // such as a crash after a missing signature
+	}), "/"))
+	srv.Send(t.Context(), forgery, paymentsvctest.Unsigned(), paymentsvctest.Lost())
+	srv.AssertForgeriesRefused(test)
+	require.Contains(t, test.errors[1], "there was no forged notification to reject")
+	srv.Send(t.Context(), forgery, paymentsvctest.Unsigned())
+	srv.AssertForgeriesRefused(test)
+	require.Contains(t, test.errors[2], "a forged notification was not rejected")
+	test.errors = test.errors[:1]
+
 	pay(t, newClient(t, srv), "order-1")
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "/"))
 	cut := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.CutAt(20))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,12 +68,12 @@ func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
 // attempts. Without a 2xx to the whole, genuine body, a notification returns to the outbox, for at most NotifyAttempts
 // attempts. The document specifies no retries, so the next Deliver retries. Without a receiver Deliver has no effect.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
-	due, receiver := s.due()
+	due, receiver := s.due(ctx)
 	var done []Delivery
 	for i, l := range due {
 		if ctx.Err() != nil || s.closed() {
 			s.mu.Lock()
-			s.outbox = append(s.outbox, due[i:]...)
+			s.outbox = append(due[i:], s.outbox...)
 			s.mu.Unlock()
 			break
 		}
@@ -111,11 +112,18 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 }
 
 // SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. A receiver of
-// [ToEach] is an error. If header is nil, SendBody signs the body with the timestamp at and the key of the project, and
-// returns an error for an unknown project. It returns the HTTP status, or the reason of a missing response.
+// [ToEach] gets the notification's fields that the body has. If header is nil, SendBody signs the body with the
+// timestamp at and the key of the project, and returns an error for an unknown project. It returns the HTTP status, or
+// the reason of a missing response.
 func (s *Server) SendBody(
 	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
 ) (int, error) {
+	n := Notification{ProjectID: projectID}
+	_ = json.Unmarshal(body, &n) // the body may be no notification
+	to = to.of(n)
+	if to.nowhere() {
+		return 0, errNoReceiver
+	}
 	return s.transmit(ctx, to, func(req *http.Request) (io.Reader, int, error) {
 		if header != nil {
 			req.Header = header.Clone()
@@ -145,37 +153,38 @@ func (s *Server) tried(l *outboxEntry, taken bool) {
 }
 
 // due removes the notifications to send now from the outbox, and returns them in their order with the receiver.
-func (s *Server) due() ([]*outboxEntry, Receiver) {
+func (s *Server) due(ctx context.Context) ([]*outboxEntry, Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.receiver.nowhere() {
+	if s.receiver.nowhere() || ctx.Err() != nil {
 		return nil, Receiver{}
 	}
 	var due, later []*outboxEntry
-	for i, l := range s.outbox {
+	before := 0 // the length of later when the last entry became due
+	for _, l := range s.outbox {
 		if l.effects == nil {
 			s.decide(l)
-			l.wait = l.effects.delay
-			if l.wait > 0 {
-				l.effects.markApplied("delayed")
-			}
-			if l.effects.reorder && i == len(s.outbox)-1 {
-				l.wait = max(l.wait, 1)
-			}
 		}
-		if l.wait > 0 {
-			l.wait--
+		e := l.effects
+		if e.delay > 0 {
+			e.markApplied("delayed")
+			e.delay--
 			later = append(later, l)
 			continue
 		}
-		due = append(due, l)
+		due, before = append(due, l), len(later)
 	}
-	for i := 0; i+1 < len(due); i++ {
+	last := len(due) - 1
+	for i := range last {
 		if due[i].effects.reorder {
 			due[i].effects.markApplied("reordered")
+			due[i].effects.reorder = false
 			due[i], due[i+1] = due[i+1], due[i]
-			i++
 		}
+	}
+	if last >= 0 && due[last].effects.reorder && !due[last].effects.waited {
+		due[last].effects.waited = true
+		due, later = due[:last], slices.Insert(later, before, due[last])
 	}
 	s.outbox = later
 	return due, s.receiver
@@ -231,7 +240,7 @@ func (s *Server) send(
 			d.Err = errLost
 		default:
 			d.HTTPStatus, d.Err = s.transmit(ctx, to, func(req *http.Request) (io.Reader, int, error) {
-				body, err := s.sign(req, encode(n), secret, e)
+				body, err := s.sign(req, n.body(), secret, e)
 				return cutReader(body, e.cut), len(body), err
 			})
 		}
@@ -245,9 +254,9 @@ func (s *Server) send(
 			s.markApplied(&e.pendingFaults, "forged")
 		}
 		done = append(done, forged)
-		faults = slices.DeleteFunc(slices.Clone(faults), func(text string) bool { return text == Forged().text })
+		faults = slices.DeleteFunc(faults, func(text string) bool { return text == Forged().text })
 	}
-	secret := p.Secret
+	secret, forgeries := p.Secret, len(done)
 	if e.oldSecret {
 		secret = p.OldSecret
 	}
@@ -257,8 +266,15 @@ func (s *Server) send(
 			break
 		}
 	}
-	s.count(done[len(done)-1], e)
+	s.count(done[forgeries:], e)
 	return s.record(done...)
+}
+
+// incomplete reports whether the notification was not sent as a whole, or the test did not wait for the response.
+func (d Delivery) incomplete() bool {
+	return slices.ContainsFunc([]error{
+		errLost, errNoOldSecret, errNoReceiver, errNoProject, errCut, errNotSigned, context.Canceled,
+	}, func(err error) bool { return errors.Is(d.Err, err) })
 }
 
 // arrived reports whether the receiver got at least a part of the notification.
@@ -269,25 +285,31 @@ func (e *deliveryEffects) cuts(n Notification) bool {
 	if e.cut == nil {
 		return false
 	}
-	size := len(encode(n))
+	size := len(n.body())
 	return e.cut(size) < size
 }
 
-// count marks the faults that took effect, except Delayed, Reordered and Forged. d is the last delivery of send.
-func (s *Server) count(d Delivery, e *deliveryEffects) {
-	if errors.Is(d.Err, errLost) {
+// count marks the faults that took effect, except Delayed, Reordered and Forged. done has the genuine deliveries.
+func (s *Server) count(done []Delivery, e *deliveryEffects) {
+	if errors.Is(done[0].Err, errLost) {
 		s.markApplied(&e.pendingFaults, "lost")
 	}
-	if !d.arrived() {
+	arrived := 0
+	for _, d := range done {
+		if d.arrived() {
+			arrived++
+		}
+	}
+	if arrived == 0 {
 		return
 	}
 	for kind, effective := range map[string]bool{
-		"repeated":   e.repeat > 0,
+		"repeated":   e.repeat > 0 && arrived > e.repeat,
 		"old-secret": e.oldSecret,
 		"unsigned":   e.unsigned,
 		"altered":    e.altered,
 		"skewed":     e.skew.Abs() >= time.Second,
-		"cut":        e.cuts(d.Notification),
+		"cut":        e.cuts(done[0].Notification),
 	} {
 		if effective {
 			s.markApplied(&e.pendingFaults, kind)

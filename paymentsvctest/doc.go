@@ -18,6 +18,8 @@
 //		srv.AssertAllSigned(t)
 //	}
 //
+// The page docs/testing.md of the repository has complete tests of a checkout and of a webhook.
+//
 // [New] returns the fake as an http.Handler, and [Server.Listen] serves it at its own address. [Start] does both for a
 // test, and closes the fake at the end of the test. [StartInMemory] needs no socket, for tests in the fake time of
 // testing/synctest.

@@ -18,7 +18,8 @@ type When int
 const (
 	// BeforeCommit is before the server processes the request. It is the zero value.
 	BeforeCommit When = iota
-	// AfterCommit is after the processing. It adds no [Rule.Hits] for a rejected request, except with [ProblemNotFound].
+	// AfterCommit is after the processing. The fault has no effect on a request that the server rejects, except with
+	// [ProblemNotFound], and no effect if a fault ends the request or replaces the response before the commitment.
 	AfterCommit
 )
 
@@ -46,7 +47,7 @@ func (f Fault) String() string { return f.text }
 // effects is the combination of the faults of one request.
 type effects struct {
 	pendingFaults
-	refuse, reset bool
+	reset         bool
 	before, after stage
 	unseen        *int // the number of status calls that do not find the order; nil without LateCommit
 	wrongShape    bool
@@ -110,8 +111,9 @@ func refuses(faults []Fault) bool {
 
 // Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
 // fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
-// and the rule counts these attempts. For other clients the fault is [Reset].
-func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.refuse = true }} }
+// and the rule counts these attempts. For other clients the fault is [Reset]. The server does not receive a refused
+// request, so a rule with Refuse panics if it has another fault, or a function of [Server.FaultWhere].
+func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.reset = true }} }
 
 // Reset resets the connection before the body is read.
 func Reset() Fault { return Fault{"reset", "reset", func(e *effects) { e.reset = true }} }
@@ -126,7 +128,6 @@ func Drop(when When) Fault {
 // changes or a further start returns its order_id. Code that starts the order again after "not found" starts two
 // orders, with [NewOrder] or a new user_data. The fault has no effect on other calls and on rejected starts.
 func LateCommit(queries int) Fault {
-	queries = max(queries, 0)
 	return Fault{"late-commit " + strconv.Itoa(queries), "late-commit", func(e *effects) { e.unseen = &queries }}
 }
 
@@ -244,7 +245,7 @@ func CutUnframed(n int) Fault { return cutting("cut-unframed", withoutLength, n)
 func CutHeader(n int) Fault { return cutting("cut-header", inHeader, n) }
 
 func cutting(name string, f framing, n int) Fault {
-	return Fault{name + " " + strconv.Itoa(n), "cut", func(e *effects) { e.cut = cut{f, max(n, 0)} }}
+	return Fault{name + " " + strconv.Itoa(n), "cut", func(e *effects) { e.cut = cut{f, n} }}
 }
 
 // AllFaults returns every fault with moderate values, except Hold, Answer, Reject, and TooManyRequests after the
@@ -274,8 +275,8 @@ func ParseFault(text string) (Fault, error) {
 		"drop":              func() Fault { return Drop(p.when()) },
 		"hang":              func() Fault { return Hang(p.when()) },
 		"late-commit":       func() Fault { return LateCommit(p.number()) },
-		"answer":            func() Fault { return Answer(p.when(), p.status(), p.word(), p.rest()) },
-		"reject":            func() Fault { return Reject(p.status(), p.word(), p.rest()) },
+		"answer":            func() Fault { return Answer(p.when(), p.status(), p.text("a content type"), p.rest()) },
+		"reject":            func() Fault { return Reject(p.status(), p.text("an error code"), p.rest()) },
 		"bad-gateway":       func() Fault { return BadGateway(p.when()) },
 		"too-many-requests": func() Fault { return TooManyRequests(p.when(), p.duration()) },
 		"redirect":          func() Fault { return Redirect(p.when(), p.address()) },
@@ -301,7 +302,13 @@ func parse[F any](p *parser, makers map[string]func() F) (fault F, err error) {
 			strings.Join(slices.Sorted(maps.Keys(makers)), ", "))
 	}
 	fault = produce()
-	return fault, p.end(text)
+	if !p.ended() {
+		p.fail(fmt.Sprintf("no text after %q", strings.TrimSuffix(text, " "+p.left)))
+	}
+	if p.err != nil {
+		err = fmt.Errorf("%w: %q: %w", errSyntax, text, p.err)
+	}
+	return fault, err
 }
 
 // parser reads a text word by word, and keeps the first error.
@@ -310,37 +317,42 @@ type parser struct {
 	err  error
 }
 
+// word returns the next word, or "" at the end.
 func (p *parser) word() string {
 	word, left, _ := strings.Cut(strings.TrimLeft(p.left, " "), " ")
 	p.left = left
+	return word
+}
+
+func (p *parser) text(want string) string {
+	word := p.word()
 	if word == "" {
-		p.fail("a word is missing")
+		p.fail(want)
 	}
 	return word
 }
 
 // rest returns the remaining text.
-func (p *parser) rest() string {
-	rest := p.left
-	p.left = ""
+func (p *parser) rest() (rest string) {
+	rest, p.left = p.left, ""
 	return rest
 }
 
 func (p *parser) when() When {
-	switch p.word() {
-	case "before":
-		return BeforeCommit
-	case "after":
+	word := p.word()
+	if word == "after" {
 		return AfterCommit
 	}
-	p.fail("before or after is missing")
+	if word != "before" {
+		p.fail("before or after")
+	}
 	return BeforeCommit
 }
 
 func (p *parser) number() int {
 	n, err := strconv.Atoi(p.word())
 	if err != nil || n < 0 || n > 1<<30 {
-		p.fail("a number from 0 to 1073741824 is missing")
+		p.fail("a number from 0 to 1073741824")
 	}
 	return n
 }
@@ -348,7 +360,7 @@ func (p *parser) number() int {
 func (p *parser) status() int {
 	n := p.number()
 	if !validStatus(n) {
-		p.fail("an HTTP status from 200 to 599 is missing")
+		p.fail("an HTTP status from 200 to 599")
 		return http.StatusOK
 	}
 	return n
@@ -357,15 +369,16 @@ func (p *parser) status() int {
 func (p *parser) duration() time.Duration {
 	d, err := time.ParseDuration(p.word())
 	if err != nil {
-		p.fail("a duration such as 2s is missing")
+		p.fail("a duration such as 2s")
 	}
 	return d
 }
 
-func (p *parser) positive() time.Duration {
-	d := p.duration()
-	if d < 0 {
-		p.fail("a duration such as 2s is missing")
+// seconds returns a shift of a timestamp, which has whole seconds.
+func (p *parser) seconds() time.Duration {
+	d, err := time.ParseDuration(p.word())
+	if err != nil || d < time.Second || d%time.Second != 0 {
+		p.fail("a duration of whole seconds, such as 2s")
 	}
 	return d
 }
@@ -375,23 +388,13 @@ func (p *parser) ended() bool { return strings.TrimSpace(p.left) == "" }
 func (p *parser) address() string {
 	address := p.word()
 	if u, err := url.Parse(address); err != nil || !u.IsAbs() {
-		p.fail("an absolute address is missing")
+		p.fail("an absolute address")
 	}
 	return address
 }
 
-func (p *parser) fail(problem string) {
+func (p *parser) fail(want string) {
 	if p.err == nil {
-		p.err = errors.New(problem)
+		p.err = errors.New("want " + want)
 	}
-}
-
-func (p *parser) end(text string) error {
-	if !p.ended() {
-		p.fail("something follows")
-	}
-	if p.err != nil {
-		return fmt.Errorf("%w: %q: %w", errSyntax, text, p.err)
-	}
-	return nil
 }

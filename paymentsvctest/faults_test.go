@@ -206,44 +206,9 @@ func TestLateCommitEndsWhenTheServiceShowsTheOrder(t *testing.T) {
 	}
 }
 
-// A request can arrive after its call has failed, so "not found" is no proof. The checkout of docs/testing.md is the
-// careful one.
-func TestAllFaultsDetectAStartAfterNotFound(t *testing.T) {
-	checkout := func(t *testing.T, client *paymentsvc.Client, careless bool) {
-		_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-		if err == nil || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown {
-			return
-		}
-		_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-1"})
-		if careless && notFound(err) {
-			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-		}
-	}
-	for _, careless := range []bool{false, true} {
-		var twice []string
-		for _, fault := range paymentsvctest.AllFaults() {
-			synctest.Test(t, func(t *testing.T) {
-				srv := paymentsvctest.StartInMemory(t, config(everyStartCounts))
-				client := newClient(t, srv)
-				srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
-				checkout(t, client, careless)
-				client.CloseIdleConnections()
-				require.NoError(t, srv.Drain(t.Context()))
-				if srv.Started("order-1") > 1 {
-					twice = append(twice, fault.String())
-				}
-			})
-		}
-		if careless {
-			assert.Equal(t, []string{"late-commit 2"}, twice)
-			continue
-		}
-		assert.Empty(t, twice)
-	}
-}
-
 func TestParseFaultReadsEachFaultAndRejectsOthers(t *testing.T) {
-	for _, fault := range paymentsvctest.AllFaults() {
+	answer := paymentsvctest.Answer(paymentsvctest.AfterCommit, 200, "text/plain; charset=utf-8", "a b")
+	for _, fault := range append(paymentsvctest.AllFaults(), answer) {
 		parsed, err := paymentsvctest.ParseFault(fault.String())
 		require.NoError(t, err)
 		assert.Equal(t, fault.String(), parsed.String())
@@ -263,7 +228,8 @@ func TestParseFaultReadsEachFaultAndRejectsOthers(t *testing.T) {
 		require.Error(t, err, text)
 	}
 	for _, text := range []string{
-		"", "explode", "lost 1", "repeated x", "delayed", "delayed x", "skewed 1h", "late -1h", "early x", "cut x",
+		"", "explode", "lost 1", "repeated x", "delayed", "delayed x", "skewed 1h", "late -1h", "late 0s", "late 500ms",
+		"early 1500ms", "early x", "cut x",
 		"altered 1",
 	} {
 		_, err := paymentsvctest.ParseNotificationFault(text)
@@ -681,6 +647,57 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
 	require.Error(t, err)
 	assert.Equal(t, 1, rule.Hits(), "that there is no such order is an answer")
+}
+
+func TestFaultsAfterTheCommitmentNeedACommitment(t *testing.T) {
+	for _, fault := range []paymentsvctest.Fault{
+		paymentsvctest.Drop(paymentsvctest.AfterCommit), paymentsvctest.Hang(paymentsvctest.AfterCommit),
+		paymentsvctest.Hold(paymentsvctest.AfterCommit, nil), paymentsvctest.BadGateway(paymentsvctest.AfterCommit),
+		paymentsvctest.LateCommit(2),
+	} {
+		t.Run(fault.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := paymentsvctest.StartInMemory(t, config(func(c *paymentsvctest.Config) {
+					c.Check = func(paymentsvctest.Order) error { return errors.New("no money") }
+				}))
+				client := newClient(t, srv)
+				rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), fault)
+				_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+				require.ErrorContains(t, err, "rejected: HTTP 422")
+				srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Reject(402, "E17", "no money"))
+				_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+				require.ErrorContains(t, err, "rejected: HTTP 402")
+				require.Zero(t, rule.Hits())
+			})
+		})
+	}
+}
+
+func TestRefuseCountsEachRequestOnce(t *testing.T) {
+	srv := paymentsvctest.Start(t, config())
+	client := newClient(t, srv)
+	rule := srv.Fault(paymentsvctest.GetBalance, paymentsvctest.Nth(2), paymentsvctest.Refuse())
+	for range 2 { // three attempts
+		_, err := client.GetBalance(t.Context())
+		require.NoError(t, err)
+	}
+	foreign := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := foreign.Post(srv.URL+"/get_balance", "application/json", nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 1, rule.Hits())
+
+	drop, match := paymentsvctest.Drop(paymentsvctest.BeforeCommit), func(*http.Request) bool { return true }
+	for _, add := range []func(){
+		func() { srv.Fault("", paymentsvctest.Every(), paymentsvctest.Refuse(), drop) },
+		func() { srv.FaultWhere("", match, nil, paymentsvctest.Every(), paymentsvctest.Refuse()) },
+		func() {
+			srv.FaultWhere("", nil, func(*http.Request) {}, paymentsvctest.Every(), paymentsvctest.Refuse())
+		},
+	} {
+		require.PanicsWithValue(t, "paymentsvctest: Refuse must be the only fault of its rule, without match and selected",
+			add)
+	}
 }
 
 // parsed parses faults separated by plus signs.

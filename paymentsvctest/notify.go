@@ -36,6 +36,12 @@ func (n Notification) String() string {
 	return fmt.Sprintf("%s %s %s for user_data %q, %s", n.Event, n.OrderID, n.Amount, n.UserData, n.StatusDescription)
 }
 
+// body returns the JSON. Its only space differs from the output of any encoder, so a receiver that encodes the parsed
+// body again, and verifies the result, detects its mistake.
+func (n Notification) body() []byte {
+	return bytes.Replace(encode(n), []byte(`,"order_id"`), []byte(`, "order_id"`), 1)
+}
+
 // Receiver is the destination of notifications. The zero value receives none.
 type Receiver struct {
 	address   string
@@ -68,10 +74,10 @@ func (r Receiver) nowhere() bool { return r.address == "" && r.choose == nil }
 
 // of returns the receiver of a notification.
 func (r Receiver) of(n Notification) Receiver {
-	if r.choose == nil {
-		return r
+	for r.choose != nil {
+		r = r.choose(n)
 	}
-	return r.choose(n)
+	return r
 }
 
 // SetReceiver sets the receiver of later deliveries.
@@ -86,7 +92,6 @@ type outboxEntry struct {
 	Notification
 	attempts int
 	number   int              // of the notification, in the order of post
-	wait     int              // number of calls of Deliver to skip
 	effects  *deliveryEffects // nil until the faults are chosen
 	faults   []string
 }
@@ -208,8 +213,9 @@ func (f NotificationFault) String() string { return f.text }
 type deliveryEffects struct {
 	pendingFaults
 	lost      bool
-	delay     int // calls of Deliver to skip
+	delay     int // further calls of Deliver to skip
 	reorder   bool
+	waited    bool // at the end of the outbox, for Reordered
 	forge     bool
 	oldSecret bool
 	unsigned  bool
@@ -243,7 +249,7 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered swaps the notification with the next in the same Deliver. At the end of the outbox, it waits for a Deliver.
+// Reordered swaps the notification with the next in the same Deliver. Without a next, it waits for one more Deliver.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
@@ -287,9 +293,7 @@ func Early(by time.Duration) NotificationFault {
 
 // CutAt closes the connection after n bytes of a longer body.
 func CutAt(n int) NotificationFault {
-	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) {
-		e.cut = func(int) int { return max(n, 0) }
-	}}
+	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) { e.cut = func(int) int { return n } }}
 }
 
 // cutInHalf is the fault "cut" without a number.
@@ -319,13 +323,10 @@ func ParseNotificationFault(text string) (NotificationFault, error) {
 		"unsigned":   Unsigned,
 		"altered":    Altered,
 		"old-secret": SignedWithOldSecret,
-		"late":       func() NotificationFault { return Late(optional(&p, time.Hour, p.positive)) },
-		"early":      func() NotificationFault { return Early(optional(&p, time.Hour, p.positive)) },
+		"late":       func() NotificationFault { return Late(optional(&p, time.Hour, p.seconds)) },
+		"early":      func() NotificationFault { return Early(optional(&p, time.Hour, p.seconds)) },
 		"cut": func() NotificationFault {
-			if p.ended() {
-				return cutInHalf()
-			}
-			return CutAt(p.number())
+			return optional(&p, cutInHalf(), func() NotificationFault { return CutAt(p.number()) })
 		},
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -74,12 +75,9 @@ func receivers(t *testing.T, test func(*testing.T, *paymentsvctest.Server, *paym
 			if way == "to a handler" {
 				srv.SetReceiver(paymentsvctest.ToHandler(box.handler(t), "/notifications"))
 			} else {
-				mux := http.NewServeMux()
-				mux.Handle("/notifications", box.handler(t))
-				mux.Handle("/moved", http.RedirectHandler("/notifications", http.StatusTemporaryRedirect))
-				partner := httptest.NewServer(mux)
+				partner := httptest.NewServer(box.handler(t))
 				t.Cleanup(partner.Close)
-				srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/notifications"))
+				srv.SetReceiver(paymentsvctest.ToURL(partner.URL))
 			}
 			test(t, srv, newClient(t, srv), box)
 		})
@@ -113,7 +111,7 @@ func TestNotificationsFollowTheDocument(t *testing.T) {
 			assert.Equal(t, now(), n.Timestamp.UTC().Local())
 		}
 		want := func(event string, order int, statusAndAmount, userData string) string {
-			return fmt.Sprintf(`{"event":"%s.status_changed","order_id":"%s",%s,"user_data":"%s"}`,
+			return fmt.Sprintf(`{"event":"%s.status_changed", "order_id":"%s",%s,"user_data":"%s"}`,
 				event, nth(order), statusAndAmount, userData)
 		}
 		const failure = `"status":3,"status_description":"FAILURE","status_code":30,"amount":10.50`
@@ -147,7 +145,7 @@ func TestNotificationFaultsTakeEffect(t *testing.T) {
 		{"forged + lost", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch},
 		{"forged + cut 20", []string{}, 2, 1, paymentsvc.ErrSignatureMismatch}, // the forgery is not cut
 		{"old-secret", []string{}, 1, 1, paymentsvc.ErrSignatureMismatch},
-		{"late 1ms", []string{one}, 1, 0, nil}, // less than a second of the timestamp
+		{"lost + late 1m1s", []string{}, 1, 0, nil},
 		{"late 1m0s", []string{one}, 1, 1, nil},
 		{"late 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooOld},
 		{"early 1m1s", []string{}, 1, 1, paymentsvc.ErrTimestampTooNew},
@@ -237,6 +235,46 @@ func TestDeliverReordersAndDelays(t *testing.T) {
 	settle("8")
 	assert.Equal(t, []string{"8 SUCCESS", "7 SUCCESS"}, deliverNames(t, srv, box), "one followed in time")
 	assert.Equal(t, 1, last.Hits())
+
+	srv.ClearFaults()
+	swapped := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	srv.FaultNotifications("", paymentsvctest.Nth(2), paymentsvctest.Delayed(1))
+	settle("9", "10")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	assert.Empty(t, srv.Deliver(ended), "which ends no delay")
+	assert.Empty(t, deliverNames(t, srv, box), "the next notification is not due")
+	assert.Equal(t, []string{"10 SUCCESS", "9 SUCCESS"}, deliverNames(t, srv, box))
+	assert.Equal(t, 1, swapped.Hits())
+
+	srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Delayed(1))
+	unmoved := srv.FaultNotifications("", paymentsvctest.Nth(2), paymentsvctest.Reordered())
+	brief := srv.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.Late(time.Millisecond))
+	settle("17", "18")
+	assert.Empty(t, deliverNames(t, srv, box))
+	assert.Equal(t, []string{"17 SUCCESS", "18 SUCCESS"}, deliverNames(t, srv, box))
+	assert.Zero(t, unmoved.Hits()+brief.Hits(), "a timestamp has whole seconds")
+
+	both := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Delayed(1), paymentsvctest.Reordered())
+	settle("11")
+	assert.Empty(t, deliverNames(t, srv, box), "delayed")
+	assert.Empty(t, deliverNames(t, srv, box), "no notification follows")
+	settle("12")
+	assert.Equal(t, []string{"12 SUCCESS", "11 SUCCESS"}, deliverNames(t, srv, box))
+	assert.Equal(t, 1, both.Hits())
+
+	srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	srv.FaultNotifications("", paymentsvctest.Nth(3), paymentsvctest.Delayed(1))
+	settle("13", "14", "15")
+	interrupted, interrupt := context.WithCancel(t.Context())
+	handler := box.handler(t)
+	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		interrupt()
+		handler.ServeHTTP(w, r)
+	}), "/notifications"))
+	srv.Deliver(interrupted)
+	srv.DeliverAll(t.Context())
+	assert.Equal(t, []string{"14 SUCCESS", "13 SUCCESS", "15 SUCCESS"}, box.names()[len(box.names())-3:])
 }
 
 func TestDeliverRetriesUntilAccepted(t *testing.T) {
@@ -313,16 +351,16 @@ func TestSendReportsErrors(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		got = append(got,
 			r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+strconv.FormatInt(r.ContentLength, 10)+" "+string(body))
-		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	}))
 	defer partner.Close()
 	srv.SetReceiver(paymentsvctest.ToURL(partner.URL + "/n"))
 	d := srv.Send(t.Context(), n)[0]
 	require.NoError(t, d.Err)
-	assert.Equal(t, http.StatusTemporaryRedirect, d.HTTPStatus, "not followed")
+	assert.Equal(t, http.StatusFound, d.HTTPStatus, "not followed")
 	assert.False(t, d.Accepted())
 	assert.Equal(t,
-		[]string{`POST /n application/json 111 {"event":"payout.reviewed","order_id":"o",` +
+		[]string{`POST /n application/json 112 {"event":"payout.reviewed", "order_id":"o",` +
 			`"status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
 		"what the test composed, an unknown event included, without user_data")
 
@@ -335,12 +373,71 @@ func TestSendReportsErrors(t *testing.T) {
 	assert.Error(t, srv.Send(t.Context(), n)[0].Err)
 }
 
-func TestClosedFakeSendsNoMoreDuplicates(t *testing.T) {
+func TestRepeatedCountsOnlyWithEachDuplicate(t *testing.T) {
+	for name, hits := range map[string]int{"complete": 1, "context ended": 0, "server closed": 0} {
+		t.Run(name, func(t *testing.T) {
+			srv := paymentsvctest.StartInMemory(t, config())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				switch name {
+				case "context ended":
+					cancel()
+				case "server closed":
+					srv.Close()
+				}
+			}), "/"))
+			_, err := srv.Settle(pay(t, newClient(t, srv), "1"), paymentsvc.StatusSuccess)
+			require.NoError(t, err)
+			rule := srv.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.RepeatedBy(1))
+			assert.Len(t, srv.Deliver(ctx), 1+hits)
+			assert.Equal(t, hits, rule.Hits())
+		})
+	}
+}
+
+func TestNotificationEndsAfterTenSecondsOrWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := paymentsvctest.StartInMemory(t, config())
+		var ends []error
+		srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if len(ends) == 1 {
+				srv.Close()
+			}
+			<-r.Context().Done()
+			ends = append(ends, r.Context().Err())
+		}), "/"))
+		began := time.Now()
+		for range 2 {
+			srv.Send(t.Context(), paymentsvctest.Notification{ProjectID: project, Amount: amount("1")})
+		}
+		assert.Equal(t, []error{context.DeadlineExceeded, context.Canceled}, ends)
+		assert.Equal(t, 10*time.Second, time.Since(began))
+	})
+}
+
+func TestSendBodyReachesTheReceiverOfItsFields(t *testing.T) {
 	srv := paymentsvctest.StartInMemory(t, config())
-	closing := func(http.ResponseWriter, *http.Request) { srv.Close() }
-	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(closing), "/"))
-	n := paymentsvctest.Notification{ProjectID: project, Amount: amount("1")}
-	assert.Len(t, srv.Send(t.Context(), n, paymentsvctest.RepeatedBy(9)), 1)
+	received := ""
+	srv.SetReceiver(paymentsvctest.Receiver{})
+	to := paymentsvctest.ToEach(func(n paymentsvctest.Notification) paymentsvctest.Receiver {
+		if n.ProjectID != project || n.OrderID == "none" {
+			return paymentsvctest.Receiver{}
+		}
+		return paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			received += n.OrderID + " "
+		}), "/")
+	})
+	for body, problem := range map[string]string{`{"order_id":"o"}`: "", "[]": "", `{"order_id":"none"}`: "no receiver"} {
+		status, err := srv.SendBody(t.Context(), to, project, now(), []byte(body), nil)
+		if problem != "" {
+			assert.ErrorContains(t, err, problem)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, status)
+	}
+	assert.Len(t, received, 3)
 }
 
 func TestToHandlerBehavesLikeAServer(t *testing.T) {
@@ -533,35 +630,6 @@ func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
 	for _, d := range srv.Send(t.Context(), n) {
 		require.Error(t, d.Err)
 		assert.NotContains(t, d.Err.Error(), card)
-		assert.Contains(t, d.Err.Error(), `malformed HTTP response "…"`)
+		assert.Contains(t, d.Err.Error(), `malformed HTTP status code "…"`)
 	}
-}
-
-func TestOnStartMayNotifyBeforeTheResponse(t *testing.T) {
-	var srv *paymentsvctest.Server
-	var events []string
-	srv = paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
-		c.OnStart = func(o paymentsvctest.Order) {
-			_, err := srv.Settle(o.OrderID, paymentsvc.StatusSuccess)
-			assert.NoError(t, err)
-			srv.Deliver(context.Background())
-		}
-	}))
-	client := newClient(t, srv)
-	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
-		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
-	})
-	require.NoError(t, err)
-	srv.SetReceiver(paymentsvctest.ToHandler(webhook.Handler(func(ctx context.Context, n *paymentsvc.Notification) error {
-		status, err := client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{OrderID: n.OrderID})
-		events = append(events, "notification for "+status.UserData)
-		return err
-	}), "/"))
-
-	r, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-	require.NoError(t, err)
-	events = append(events, "response")
-	assert.Equal(t, []string{"notification for order-1", "response"}, events)
-	assert.Equal(t, int64(1), r.Status, "the response still has the status of the start")
-	srv.AssertDelivered(t)
 }

@@ -79,7 +79,6 @@ type Rule struct {
 	faults   []Fault                  // of requests
 	notified []NotificationFault      // of notifications
 	// The server's lock guards the counters below.
-	connects int // requests of HTTPClient's client that match the rule, for Refuse
 	arrivals int // requests or notifications that match the rule
 	hits     int
 }
@@ -87,7 +86,7 @@ type Rule struct {
 // Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it, because
 // a test passes too easily if its fault has no effect. Examples of faults without a hit are a cut after the end of the
 // response, a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault that follows the end
-// of the request by another fault. A connection refused by [Refuse] is a hit, even if the rule has further faults.
+// of the request by another fault.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -119,11 +118,14 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 }
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The server calls match for each request to the endpoint,
-// and selected for each request that which selects. Both functions may be nil, and must not call the server. [Refuse]
-// ignores match for HTTPClient's client. A handler in front of the server reads the body with [ReadBody].
+// and selected for each request that which selects. Both functions may be nil, and must not call the server. A handler
+// in front of the server reads the body with [ReadBody].
 func (s *Server) FaultWhere(
 	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
 ) *Rule {
+	if refuses(faults) && (match != nil || selected != nil || len(faults) > 1) {
+		panic("paymentsvctest: Refuse must be the only fault of its rule, without match and selected")
+	}
 	return s.fault(&s.rules, &Rule{
 		On: endpoint, Faults: texts(faults), requests: match, selected: selected, which: which, faults: faults,
 	})
@@ -231,7 +233,7 @@ func pick[F any](c *chaos, stream string, faults []F) []F {
 	return picked
 }
 
-// connecting reports whether Refuse affects a request of HTTPClient's client. It counts hits and ignores r.requests.
+// connecting reports whether Refuse affects a request of HTTPClient's client. It counts the request for such rules.
 func (s *Server) connecting(endpoint string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,8 +242,8 @@ func (s *Server) connecting(endpoint string) bool {
 		if !covers(r.On, endpoint) || !refuses(r.faults) {
 			continue
 		}
-		r.connects++
-		if r.which.selects(r.connects) {
+		r.arrivals++
+		if r.which.selects(r.arrivals) {
 			r.hits++
 			refused = true
 		}
@@ -256,11 +258,11 @@ func (s *Server) connecting(endpoint string) bool {
 func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.dialed[req.RemoteAddr] // the client called connecting
+	known := s.dialed[req.RemoteAddr] // connecting has counted the request
 	s.arrivals[endpoint]++
 	e = &effects{}
 	for _, r := range s.rules {
-		if !covers(r.On, endpoint) || r.requests != nil && !r.requests(req) {
+		if !covers(r.On, endpoint) || known && refuses(r.faults) || r.requests != nil && !r.requests(req) {
 			continue
 		}
 		r.arrivals++
@@ -275,7 +277,6 @@ func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects
 	if s.chaos != nil {
 		e.add(nil, pick(s.chaos, endpoint, s.chaos.Faults))
 	}
-	e.reset = e.reset || e.refuse && !known
 	return s.arrivals[endpoint], e
 }
 

@@ -1,11 +1,9 @@
 package paymentsvctest_test
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -53,30 +51,14 @@ func TestSignatureFaultNamesTheMistake(t *testing.T) {
 		reason     string
 		offset     int // of the difference, -1 for none
 	}{
-		{
-			"base64", secret, paymentsvc.Scheme{Canonical: mine.Canonical, Encoding: base64.StdEncoding}, nil, "",
-			"signed in base64", -1,
-		},
 		{"the old secret", oldSecret, mine, nil, "", "signed with the old secret", -1},
 		{
 			"another project's", "the secret of project 43", mine, nil, text,
 			"signed with the secret of project 43, want " + text, -1,
 		},
 		{
-			"sorted fields", secret, mine, sorted, "",
-			"signed body-sorted in place of body, want a canonical string of 140 bytes", 39,
-		},
-		{
-			"sorted fields, with a text", secret, mine, sorted, text,
+			"sorted fields", secret, mine, sorted, text,
 			`signed hex(method '\n' path '\n' timestamp '\n' body-sorted), want ` + text, 39,
-		},
-		{
-			"an older timestamp", secret, mine, func(m *paymentsvc.Message) { m.Timestamp = "1764309998" }, "",
-			"signed [timestamp -2 s] in place of timestamp, want a canonical string of 140 bytes", 31,
-		},
-		{
-			"the path alone", secret, mine, func(m *paymentsvc.Message) { m.URL = &url.URL{Path: "/init_payout"} }, "",
-			`signed path-below("/base/v1") in place of path, want a canonical string of 140 bytes`, 6,
 		},
 		{
 			"a foreign key", "nobody's", mine, nil, "", "no common mistake explains this signature " +

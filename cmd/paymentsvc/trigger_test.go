@@ -223,9 +223,10 @@ func TestTriggerShiftsTimestampsByAnyTime(t *testing.T) {
 
 func TestTriggerRejectsFaultsLikeTheFake(t *testing.T) {
 	for text, want := range map[string]string{
-		"late x":     `-fault: not a fault: "late x": a duration such as 2s is missing`,
-		"forged 1":   `-fault: not a fault: "forged 1": something follows`,
-		"repeated x": `-fault: not a fault: "repeated x": a number from 0 to 1073741824 is missing`,
+		"late x":     `-fault: not a fault: "late x": want a duration of whole seconds, such as 2s`,
+		"late 500ms": `-fault: not a fault: "late 500ms": want a duration of whole seconds, such as 2s`,
+		"forged 1":   `-fault: not a fault: "forged 1": want no text after "forged"`,
+		"repeated x": `-fault: not a fault: "repeated x": want a number from 0 to 1073741824`,
 	} {
 		d := newDesk(t)
 		assert.Equal(t, 2, d.run("trigger", "payment.status_changed", "-to", "http://a", "-fault", text))

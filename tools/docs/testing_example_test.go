@@ -25,6 +25,9 @@ var scheme = paymentsvc.Scheme{
 
 const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
+// price is 19.89 after a conversion to float64 and to whole cents.
+var price = paymentsvc.MustParseAmount("19.90")
+
 // service returns a fake service in memory and a client for it.
 func service(t *testing.T, onStart ...func(paymentsvctest.Order)) (*paymentsvctest.Server, *paymentsvc.Client) {
 	cfg := paymentsvctest.Config{
@@ -48,16 +51,16 @@ func service(t *testing.T, onStart ...func(paymentsvctest.Order)) (*paymentsvcte
 // checkout and shop stand for your code. This checkout reconciles an unknown outcome and never repeats a start.
 func checkout(client *paymentsvc.Client, userData string) error {
 	_, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
-		Amount: paymentsvc.MustParseAmount("10.50"), UserData: userData,
+		Amount: price, UserData: userData,
 	})
 	if err == nil || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown {
 		return err
 	}
-	status, err := client.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: userData})
-	if err == nil && status.UserData != userData { // any JSON object is a success, {} too
-		return errors.New("still unknown: the response is not for this payment")
+	status, failed := client.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: userData})
+	if failed != nil || status.UserData != userData { // any JSON object is a success, {} too
+		return err // still unknown, because the error of a status call is not that of the start
 	}
-	return err
+	return nil
 }
 
 // shop ships each paid order once, and no refunded order. Its fields stand for tables.
@@ -72,7 +75,7 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	case s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:
 	case n.Event == paymentsvc.EventRefundStatusChanged:
 		s.refunded = true
-	case n.Event == paymentsvc.EventPaymentStatusChanged && !s.refunded:
+	case n.Event == paymentsvc.EventPaymentStatusChanged && n.Amount.Equal(price) && !s.refunded:
 		s.shipped++
 	}
 	s.seen[n.Key()] = true
@@ -106,7 +109,7 @@ func TestLostResponseIsNotPaidTwice(t *testing.T) {
 			srv.AssertOrders(t, orders) // includes starts with a new user_data
 			srv.AssertNoneRejected(t)
 			for _, o := range srv.Orders() {
-				if !o.Amount.Equal(paymentsvc.MustParseAmount("10.50")) { // not 1050
+				if !o.Amount.Equal(price) { // not 1990
 					t.Errorf("the amount is %s", o.Amount)
 				}
 			}
@@ -146,7 +149,7 @@ func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 		paymentsvctest.TooManyRequests(after, time.Second),
 		paymentsvctest.Answer(after, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
 	) {
-		for _, status := range []paymentsvctest.Fault{{}, success} { // the first has no effect
+		for _, status := range []paymentsvctest.Fault{{}, success, paymentsvctest.Refuse()} { // {} has no effect
 			t.Run(fault.String()+", status "+status.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
 					srv, client := service(t)
@@ -158,7 +161,8 @@ func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 					if err := srv.Drain(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					if n := len(srv.Orders()); n > 1 || n == 0 && err == nil {
+					known := err == nil || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown
+					if n := len(srv.Orders()); n > 1 || known && (n == 1) != (err == nil) {
 						t.Errorf("%d payments were started, the error is %v", n, err)
 					}
 					if rule.Hits() == 0 {
@@ -172,18 +176,28 @@ func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 
 func TestPaidOrderShipsOnce(t *testing.T) {
 	const pending, success, failure = paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure
+	var genuine paymentsvctest.NotificationFault
+	same := func(*paymentsvctest.Notification) {}
+	toAmount := func(n *paymentsvctest.Notification) { n.Amount = paymentsvc.MustParseAmount("1.00") }
+	toPayout := func(n *paymentsvctest.Notification) { n.Event = paymentsvc.EventPayoutStatusChanged }
 	for name, test := range map[string]struct {
 		arriving []paymentsvc.StatusName
 		fault    paymentsvctest.NotificationFault // of each notification
+		change   func(*paymentsvctest.Notification)
 		accepted bool
 		shipped  int
 	}{
-		"a forged SUCCESS": {[]paymentsvc.StatusName{pending}, paymentsvctest.Forged(), true, 0},
-		"a failed payment": {[]paymentsvc.StatusName{pending, failure}, paymentsvctest.RepeatedBy(0), true, 0},
-		"an old timestamp": {[]paymentsvc.StatusName{success}, paymentsvctest.Late(time.Hour), false, 0},
-		"duplicates":       {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), true, 1},
+		"a forged SUCCESS":   {[]paymentsvc.StatusName{pending}, paymentsvctest.Forged(), same, true, 0},
+		"no signature":       {[]paymentsvc.StatusName{success}, paymentsvctest.Unsigned(), same, false, 0},
+		"an altered SUCCESS": {[]paymentsvc.StatusName{success}, paymentsvctest.Altered(), same, false, 0},
+		"a failed payment":   {[]paymentsvc.StatusName{pending, failure}, genuine, same, true, 0},
+		"an old timestamp":   {[]paymentsvc.StatusName{success}, paymentsvctest.Late(time.Hour), same, false, 0},
+		"a future timestamp": {[]paymentsvc.StatusName{success}, paymentsvctest.Early(time.Hour), same, false, 0},
+		"duplicates":         {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), same, true, 1},
+		"another amount":     {[]paymentsvc.StatusName{success}, genuine, toAmount, true, 0},
+		"a payout":           {[]paymentsvc.StatusName{success}, genuine, toPayout, true, 0},
 		"late, then a duplicate": {
-			[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), true, 1,
+			[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), same, true, 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +212,7 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+					test.change(&n)
 					for _, d := range srv.Send(t.Context(), n, test.fault) {
 						if want := test.accepted && !d.Forged; d.Accepted() != want {
 							t.Errorf("accepted: %t, want %t: %s", d.Accepted(), want, d)
@@ -214,29 +229,33 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 }
 
 func TestRefundBeforePaymentPreventsShipping(t *testing.T) {
-	srv, client := service(t)
-	s := newShop(t, srv)
-	if err := checkout(client, "order-1"); err != nil {
-		t.Fatal(err)
-	}
-	order := srv.Orders()[0]
-	reordered := srv.FaultNotifications(
-		paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(1), paymentsvctest.Reordered())
+	for status, shipped := range map[paymentsvc.StatusName]int{paymentsvc.StatusSuccess: 0, paymentsvc.StatusFailure: 1} {
+		t.Run(string(status), func(t *testing.T) {
+			srv, client := service(t)
+			s := newShop(t, srv)
+			if err := checkout(client, "order-1"); err != nil {
+				t.Fatal(err)
+			}
+			order := srv.Orders()[0]
+			reordered := srv.FaultNotifications(
+				paymentsvc.EventPaymentStatusChanged, paymentsvctest.Nth(1), paymentsvctest.Reordered())
 
-	if _, err := srv.Settle(order.OrderID, paymentsvc.StatusSuccess); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := srv.Refund(order.OrderID, order.Amount, paymentsvc.StatusSuccess); err != nil {
-		t.Fatal(err)
-	}
-	srv.Deliver(t.Context()) // the refund first
+			if _, err := srv.Settle(order.OrderID, paymentsvc.StatusSuccess); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := srv.Refund(order.OrderID, order.Amount, status); err != nil {
+				t.Fatal(err)
+			}
+			srv.Deliver(t.Context()) // the refund first
 
-	srv.AssertDelivered(t)
-	if s.shipped != 0 {
-		t.Error("a refunded order was shipped")
-	}
-	if reordered.Hits() == 0 {
-		t.Error("no notification was reordered")
+			srv.AssertDelivered(t)
+			if s.shipped != shipped { // a failed refund leaves the order as it was
+				t.Errorf("shipped %d times, want %d", s.shipped, shipped)
+			}
+			if reordered.Hits() == 0 {
+				t.Error("no notification was reordered")
+			}
+		})
 	}
 }
 
@@ -255,6 +274,13 @@ func TestNotificationBeforeTheResponse(t *testing.T) {
 	srv.AssertDelivered(t)
 	if s.shipped != 1 {
 		t.Errorf("shipped %d times, want once", s.shipped)
+	}
+	if _, err := srv.Refund(srv.Orders()[0].OrderID, price, paymentsvc.StatusSuccess); err != nil {
+		t.Fatal(err)
+	}
+	srv.Deliver(t.Context())
+	if !s.refunded { // its order_id and its status are those of the payment's notification
+		t.Error("the refund was ignored")
 	}
 }
 
@@ -328,13 +354,16 @@ func TestUnderChaos(t *testing.T) {
 		if err := srv.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		all := 0
 		for i := range 200 {
-			if n := srv.Started(fmt.Sprintf("order-%d", i)); n > 1 {
+			n := srv.Started(fmt.Sprintf("order-%d", i))
+			all += n
+			if n > 1 {
 				t.Errorf("order-%d was started %d times, seed %d", i, n, seed)
 			}
 		}
-		if n := len(srv.Orders()); n == 0 || n > 200 {
-			t.Errorf("%d orders were started by 200 checkouts, seed %d", n, seed)
+		if n := len(srv.Orders()); n == 0 || n > all {
+			t.Errorf("%d orders were started, %d of them by another user_data, seed %d", n, n-all, seed)
 		}
 	})
 }
@@ -344,7 +373,7 @@ func TestWithHTTPMock(t *testing.T) {
 	mock.RegisterResponder(http.MethodPost, "https://pay.example/init_payment/card",
 		httpmock.NewErrorResponder(io.ErrUnexpectedEOF))
 	mock.RegisterResponder(http.MethodPost, "https://pay.example/status_payment",
-		httpmock.NewStringResponder(http.StatusOK, `{"order_id":"o-1","user_data":"order-1","amount":10.50}`))
+		httpmock.NewStringResponder(http.StatusOK, `{"order_id":"o-1","user_data":"order-1","amount":19.90}`))
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
 	if err != nil {
 		t.Fatal(err)

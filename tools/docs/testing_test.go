@@ -65,20 +65,25 @@ func module(t *testing.T) (dir string, write func(name, text string)) {
 // TestPageOfTestingDetectsWrongCode runs the tests of docs/testing.md with mistakes in its checkout and shop.
 func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 	const (
-		lost  = "TestLostResponseIsNotPaidTwice"
-		each  = "TestEachFaultStartsAtMostOnePayment"
-		ships = "TestPaidOrderShipsOnce"
+		lost    = "TestLostResponseIsNotPaidTwice"
+		each    = "TestEachFaultStartsAtMostOnePayment"
+		ships   = "TestPaidOrderShipsOnce"
+		refund  = "TestRefundBeforePaymentPreventsShipping"
+		handled = "webhook.Handler(s.Notified)"
 
 		called = "	if err == nil || paymentsvc.OutcomeOf(err)"
 		again  = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
 			"		return checkout(client, userData+%q)\n	}\n" + called
-		compared = "	if err == nil && status.UserData"
-		notFound = "	if f := new(paymentsvc.Error); errors.As(err, &f) && f.HTTPStatus == 404 {\n" +
+		compared = "	if failed != nil || status.UserData"
+		notFound = "	if f := new(paymentsvc.Error); errors.As(failed, &f) && f.HTTPStatus == 404 {\n" +
 			"		return checkout(client, userData)\n	}\n" + compared
+		rejected = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
+			"		return &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected}\n	}\n" + called
 		success = "s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:"
 	)
 	wrong := []struct{ old, new, test string }{
-		{`"10.50"), UserData: userData,`, `"1050"), UserData: userData,`, lost},
+		{"Amount: price, UserData", `Amount: paymentsvc.MustParseAmount("1990"), UserData`, lost},
+		{"Amount: price, UserData", "Amount: paymentsvc.AmountFromMinor(int64(cents(price)), 2), UserData", lost},
 		{
 			called,
 			"	if paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {\n		return nil\n	}\n" + called,
@@ -87,6 +92,9 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		{called, fmt.Sprintf(again, "len(userData) < 12", "-again"), "TestUnderChaos"},
 		{called, fmt.Sprintf(again, "f.HTTPStatus == 429", ""), each},
 		{called, fmt.Sprintf(again, "f.HTTPStatus == 403", ""), each},
+		{called, fmt.Sprintf(rejected, "f.HTTPStatus == 403"), each},
+		{called, fmt.Sprintf(rejected, "f.HTTPStatus == 200"), each},
+		{"return err // still unknown", "return failed // still unknown", each},
 		{"status.UserData != userData", "status == nil", each},
 		{compared, notFound, each},
 		{success, "s.seen[n.Key()] || n.StatusDescription == paymentsvc.StatusPending:", ships},
@@ -94,18 +102,34 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		{"	s.seen[n.Key()] = true\n", "	clear(s.seen)\n	s.seen[n.Key()] = true\n", ships},
 		{"s.seen[n.Key()]", "s.seen[n.Key()+n.Timestamp.String()]", ships},
 		{"Tolerance: time.Minute", "Tolerance: paymentsvc.AnyAge", ships},
-		{"&& !s.refunded", "", "TestRefundBeforePaymentPreventsShipping"},
-		{"webhook.Handler(s.Notified)", "unverified(s, webhook)", ships},
+		{" && n.Amount.Equal(price)", "", ships},
+		{" && !s.refunded", "", refund},
+		{"n.StatusDescription != paymentsvc.StatusSuccess:",
+			"n.StatusDescription != paymentsvc.StatusSuccess && n.Event != paymentsvc.EventRefundStatusChanged:", refund},
+		{"n.Event == paymentsvc.EventPaymentStatusChanged", "n.Event != paymentsvc.EventRefundStatusChanged", ships},
+		{"s.seen[n.Key()]", "s.seen[n.OrderID+string(n.StatusDescription)]", "TestNotificationBeforeTheResponse"},
+		{handled, "checked(s, webhook, false)", ships},
+		{handled, "checked(s, webhook, true)", ships},
 	}
+	// checked has no check at all, or a check that a message without a signature passes.
 	const unverified = `package docs_test
-import ("encoding/json"; "net/http")
+import ("bytes"; "encoding/json"; "io"; "net/http"; "strconv")
 import ("github.com/paymentsvc/paymentsvc"; "github.com/paymentsvc/paymentsvc/paymentsvctest")
-func unverified(s *shop, _ *paymentsvc.Webhook) http.HandlerFunc {
-	return func(_ http.ResponseWriter, r *http.Request) {
+func cents(a paymentsvc.Amount) float64 {
+	f, _ := strconv.ParseFloat(a.String(), 64)
+	return f * 100
+}
+func checked(s *shop, webhook *paymentsvc.Webhook, ifSigned bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		var n paymentsvctest.Notification
-		_ = json.NewDecoder(r.Body).Decode(&n)
+		body, _ := io.ReadAll(r.Body)
+		if _, err := webhook.Parse(r.Header, body); ifSigned && r.Header.Get("Signature") != "" && err != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_ = json.NewDecoder(bytes.NewReader(body)).Decode(&n)
 		_ = s.Notified(r.Context(), &paymentsvc.Notification{
-			Event: n.Event, OrderID: n.OrderID, StatusDescription: n.StatusDescription,
+			Event: n.Event, OrderID: n.OrderID, StatusDescription: n.StatusDescription, Amount: n.Amount,
 		})
 	}
 }`

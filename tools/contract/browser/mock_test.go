@@ -52,7 +52,7 @@ func TestMockPage(t *testing.T) {
 		)
 		require.EqualValues(t, 422, b.press("form.fault button"))
 		require.Contains(t, b.text("[role=alert]"),
-			`Not a fault: "drop soon": before or after is missing; want drop before|after.`)
+			`Not a fault: "drop soon": want before or after; the form is drop before|after.`)
 		require.True(t, evaluate[bool](b, `(() => {
 			const r = document.querySelector("[role=alert]").getBoundingClientRect()
 			return r.top >= 0 && r.bottom <= innerHeight

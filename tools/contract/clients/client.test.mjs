@@ -32,7 +32,7 @@ test("a lost response is reconciled, and the notification is genuine", async (t)
   const shop = createServer(async (req, res) => {
     let body = "";
     for await (const chunk of req) body += chunk;
-    const [want, have] = [sign(req.headers.timestamp, body), req.headers.signature].map((text) => Buffer.from(text));
+    const [want, have] = [sign(req.headers.timestamp, body), req.headers.signature ?? ""].map((text) => Buffer.from(text));
     const genuine = want.length === have.length && timingSafeEqual(want, have);
     if (genuine) notified.push(JSON.parse(body));
     res.writeHead(genuine ? 200 : 401).end();
@@ -61,7 +61,9 @@ test("a lost response is reconciled, and the notification is genuine", async (t)
   assert.equal((await post(`${session.control_url}/expect`, started)).actual, 1);
 
   await post(`${session.control_url}/orders/${found.order_id}/settle`, { status: "SUCCESS" });
-  await post(`${session.control_url}/notifications`, { order_id: found.order_id, faults: ["forged"] });
+  for (const fault of ["forged", "unsigned", "altered"]) {
+    await post(`${session.control_url}/notifications`, { order_id: found.order_id, faults: [fault] });
+  }
   assert.deepEqual(notified.map((n) => n.status_description), ["SUCCESS", "SUCCESS"]);
   assert.equal((await post(`${session.control_url}/expect`, { that: "forgeries_refused" })).status, 200);
   assert.equal((await call("get_balance", {})).payout_balance, 110.5);

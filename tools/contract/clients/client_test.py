@@ -36,7 +36,7 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        genuine = hmac.compare_digest(sign(self.headers["timestamp"], body), self.headers["signature"])
+        genuine = hmac.compare_digest(sign(self.headers["timestamp"], body), self.headers["signature"] or "")
         if genuine:
             self.notified.append(json.loads(body))
         self.send_response(200 if genuine else 401)
@@ -70,7 +70,8 @@ class MockTest(unittest.TestCase):
         self.assertEqual(post(self.control + "/expect", {"that": "started", "user_data": "order-1", "count": 1})["actual"], 1)
 
         post(f"{self.control}/orders/{found['order_id']}/settle", {"status": "SUCCESS"})
-        post(self.control + "/notifications", {"order_id": found["order_id"], "faults": ["forged"]})
+        for fault in ["forged", "unsigned", "altered"]:
+            post(self.control + "/notifications", {"order_id": found["order_id"], "faults": [fault]})
         self.assertEqual([n["status_description"] for n in Shop.notified], ["SUCCESS", "SUCCESS"])
         post(self.control + "/expect", {"that": "forgeries_refused"})
         self.assertEqual(self.call("get_balance")["payout_balance"], 110.5)

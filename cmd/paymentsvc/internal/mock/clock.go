@@ -226,9 +226,9 @@ func postDrain(c *call, in drainIn) (int, any, error) {
 func postStop(c *call, _ struct{}) (int, any, error) {
 	host, _, _ := net.SplitHostPort(c.r.RemoteAddr)
 	addr, err := netip.ParseAddr(host)
-	if err != nil || !addr.Unmap().IsLoopback() || c.opt.Stop == nil {
-		return 0, nil, failure(http.StatusForbidden, "not_loopback", "",
-			"only a program on the same machine may stop the mock server")
+	if err != nil || !addr.Unmap().IsLoopback() {
+		return 0, nil, failure(http.StatusForbidden, "not_loopback", "", "the request comes from another machine: "+
+			"send it from the machine or container of the mock server, or end the process with SIGTERM")
 	}
 	c.opt.Stop()
 	return http.StatusAccepted, struct{}{}, nil

@@ -20,7 +20,7 @@ type claim struct {
 	one, many string // the counted events
 	filters   []string
 	isError   bool                // counts errors, so the count must be 0
-	about     func(*message) bool // the checked messages; without them, the result is untested; nil unless isError
+	about     func(*message) bool // the checked messages; without them, a count of 0 is untested; nil if it is not
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 
@@ -33,15 +33,16 @@ var claims = map[string]claim{
 	},
 	"delivered": {
 		one: "notification delivered", many: "notifications delivered", filters: messageFilters,
+		about: func(m *message) bool { return m.Status > 0 },
 		counts: func(m *message) bool {
 			return !m.Forged && !m.Cut && paymentsvctest.Delivery{HTTPStatus: m.Status}.Accepted()
 		},
 	},
 	"forgeries_refused": {
 		one: "forgery not rejected", many: "forgeries not rejected", filters: messageFilters, isError: true,
-		about: func(m *message) bool { return m.Forged && m.Status > 0 },
-		counts: func(m *message) bool {
-			return m.Forged && m.Status > 0 && !paymentsvctest.Delivery{HTTPStatus: m.Status}.Rejected()
+		about: func(m *message) bool { return m.Forged && m.State != inFlight },
+		counts: func(m *message) bool { // a missing response may be a crash
+			return m.Forged && m.State != inFlight && !paymentsvctest.Delivery{HTTPStatus: m.Status}.Rejected()
 		},
 	},
 	"all_signed": {
@@ -110,9 +111,9 @@ func (x *expectation) bounds() (least, most int, err error) {
 // finding is the result of a count.
 type finding struct {
 	n          int
-	duplicates int  // starts rejected as duplicates
-	gap        bool // an evicted message or a dropped rejection could change the result
-	untested   bool // claim.about is set, but the journal has no such message
+	duplicates []paymentsvctest.Rejection // starts rejected as duplicates
+	gap        bool                       // an evicted message or a dropped rejection could change the result
+	untested   bool                       // claim.about is set, but the journal has no such message
 }
 
 // actual counts the orders, messages or hits of a claim.
@@ -127,7 +128,7 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 		}
 		return finding{n: rule.rule.Hits()}, nil
 	}
-	found.untested = x.isError
+	found.untested = x.about != nil
 	_, gap := e.journal.each(&x.filter, func(m *message) bool {
 		if x.counts(m) {
 			found.n++
@@ -139,36 +140,39 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 	return found, nil
 }
 
-// starts counts orders and rejected duplicates. A rejection has no order_id and no number of an order, so a filter by
-// these values counts no rejections.
+// starts counts orders and rejected duplicates. A duplicate counts with each order of its project and user_data, and
+// with its own kind, project and user_data if the filter has no order_id and no number.
 func (e *epoch) starts(x *expectation) (found finding) {
-	e.eachOrder(&x.filter, func(*paymentsvctest.Order) bool {
-		found.n++
-		return true
-	})
-	if x.OrderID != "" || x.After != 0 {
-		return found
+	type start struct {
+		project  int64
+		userData string
 	}
 	list, all := e.fake.RejectedAfter(0)
 	found.gap = len(list) < all
+	list = slices.DeleteFunc(list, func(r paymentsvctest.Rejection) bool {
+		return r.Problem != paymentsvctest.ProblemRepeated
+	})
+	matching := map[start]bool{}
+	e.eachOrder(&x.filter, func(o *paymentsvctest.Order) bool {
+		found.n++
+		if len(list) > 0 { // otherwise the map of all orders would be built in vain
+			matching[start{o.ProjectID, o.UserData}] = true
+		}
+		return true
+	})
 	for _, r := range list {
-		if x.duplicates(r) {
-			found.duplicates++
+		kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
+		fits := x.After == 0 && (x.Kind == "" || x.Kind == kind) && x.fits(r.ProjectID, r.UserData, "")
+		if fits || matching[start{r.ProjectID, r.UserData}] {
+			found.duplicates = append(found.duplicates, r)
 		}
 	}
 	return found
 }
 
-// duplicates reports whether r is a start with a duplicate user_data. It ignores the filters project_id and status.
-func (x *expectation) duplicates(r paymentsvctest.Rejection) bool {
-	kind, _, _ := strings.Cut(strings.TrimPrefix(r.Endpoint, "init_"), "/")
-	return r.Problem == paymentsvctest.ProblemRepeated && (x.Kind == "" || x.Kind == kind) &&
-		(x.UserData == nil || *x.UserData == r.UserData) && strings.HasPrefix(r.UserData, x.UserDataPrefix)
-}
-
 // met reports whether the claim holds. A claim with an upper limit does not hold after a duplicate or an eviction.
 func (found finding) met(least, most int) bool {
-	certain := most == unbounded || !found.gap && found.duplicates == 0
+	certain := most == unbounded || !found.gap && len(found.duplicates) == 0
 	return found.n >= least && found.n <= most && !found.untested && certain
 }
 
@@ -269,10 +273,10 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	}
 	f := failure(http.StatusConflict, "not_met", "", "%d %s%s, want %s", found.n, what, about, want)
 	switch {
-	case found.untested:
+	case found.untested && least == 0:
 		f.apiError.Error.Message = "nothing was tested: there is no message for " + x.That
-	case found.duplicates > 0 && most != unbounded:
-		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", found.duplicates)
+	case len(found.duplicates) > 0 && most != unbounded:
+		f.apiError.Error.Message += fmt.Sprintf("; further starts rejected as duplicates: %d, want 0", len(found.duplicates))
 	}
 	f.apiError.Error.Message = mask.Text(f.apiError.Error.Message)
 	f.Actual = &found.n
@@ -300,12 +304,8 @@ func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []st
 	for _, o := range slices.Backward(orders) {
 		lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
 	}
-	if found.duplicates > 0 {
-		for _, r := range e.fake.Rejected() {
-			if x.duplicates(r) {
-				lines = append(lines, r.String())
-			}
-		}
+	for _, r := range found.duplicates {
+		lines = append(lines, r.String())
 	}
 	return lines[max(len(lines)-few, 0):]
 }

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ var (
 		{"drop", "before|after"}, {"hang", "before|after"}, {"hold", "before|after"}, {"late-commit", "QUERIES"},
 		{"bad-gateway", "before|after"},
 		{"too-many-requests", "before|after DURATION"}, {"reject", "STATUS CODE MESSAGE"},
-		{"answer", "before|after STATUS TYPE BODY"}, {"redirect", "before|after ADDRESS"}, {"refuse", ""}, {"reset", ""},
+		{"answer", "before|after STATUS TYPE BODY"}, {"redirect", "before|after ADDRESS"}, {"reset", ""},
 		{"cut", "BYTES"}, {"cut-chunked", "BYTES"}, {"cut-unframed", "BYTES"}, {"cut-header", "BYTES"},
 		{"slow", "DURATION"}, {"wrong-shape", ""}, {"wrong-date", "DURATION"}, {"oversized", "BYTES"}, {"gzip-bomb", "BYTES"},
 	}}
@@ -119,7 +120,7 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 	case isEvent || given.On == onNotifications:
 		parsed, err := paymentsvctest.ParseNotificationFault(given.Fault)
 		if err != nil {
-			return nil, invalid("fault", "%s", wantForm(given.Fault, notificationFaults, err))
+			return nil, invalid("fault", "%s", notificationFaults.wantForm(given.Fault, err))
 		}
 		if parsed.String() == oldSecret && !e.hasOldSecret(given.Where.ProjectID) {
 			return nil, errNoOldSecret("fault")
@@ -159,22 +160,23 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 		return paymentsvctest.Hold(paymentsvctest.BeforeCommit, f.hold), nil
 	}
 	parsed, err := paymentsvctest.ParseFault(f.In.Fault)
-	if err != nil {
-		text := wantForm(f.In.Fault, requestFaults, err)
-		return parsed, invalid("fault", "%s", strings.Replace(text, "want one of ", "want one of hold, ", 1))
+	if err != nil || f.In.Fault == "refuse" { // a server cannot refuse the connection of one request
+		return parsed, invalid("fault", "%s", requestFaults.wantForm(f.In.Fault, err))
 	}
 	return parsed, nil
 }
 
-// wantForm returns the text of err, and the syntax of the fault if its name is known.
-func wantForm(fault string, known faultGroup, err error) string {
+// wantForm returns the text of err and the syntax of a fault of the group, or the names of the group for another fault.
+func (g faultGroup) wantForm(fault string, err error) string {
 	name, _, _ := strings.Cut(fault, " ")
-	for _, choice := range known.Faults {
+	names := make([]string, 0, len(g.Faults))
+	for _, choice := range g.Faults {
 		if choice.Name == name {
-			return strings.TrimRight(trimmed(err)+"; want "+name+" "+choice.Arguments, " ")
+			return strings.TrimRight(trimmed(err)+"; the form is "+name+" "+choice.Arguments, " ")
 		}
+		names = append(names, choice.Name)
 	}
-	return trimmed(err)
+	return fmt.Sprintf("not a fault of the mock server: %q; want one of %s", name, strings.Join(names, ", "))
 }
 
 const oldSecret = "old-secret"
@@ -192,8 +194,8 @@ func errNoOldSecret(field string) error {
 
 // fits reports whether a request meets the condition of the fault.
 func (f *fault) fits(r *http.Request) bool {
-	m := messageOf(r.Context())
-	return m != nil && f.In.Where.fits(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
+	about := messageOf(r.Context()).Fields
+	return f.In.Where.fits(about.ProjectID, about.UserData, about.OrderID)
 }
 
 // strike records an affected request.
@@ -201,7 +203,7 @@ func (e *epoch) strike(f *fault, m *message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f.struck = append(f.struck, m.Seq)
-	e.journal.update(m, func(m *message) { m.Faults = append(slices.Clone(m.Faults), f.ID) })
+	e.journal.update(m, func(m *message) { m.Faults = append(m.Faults, f.ID) })
 }
 
 // ruleFor returns a fault of notifications with a condition that n meets, or nil.

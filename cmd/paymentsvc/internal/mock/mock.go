@@ -62,7 +62,7 @@ type Options struct {
 	Chosen map[string]string
 	// Version is the version of the program.
 	Version string
-	// Stop, if not nil, is called for a POST /_mock/stop from the same machine.
+	// Stop is called for a POST /_mock/stop from the same machine.
 	Stop func()
 	// Logf, if not nil, is called with a line for each finished message.
 	Logf func(format string, args ...any)

@@ -1,7 +1,6 @@
 package mock
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -12,11 +11,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -319,7 +318,7 @@ func TestResendSendsANewOrTheOriginalSignature(t *testing.T) {
 	require.Equal(t, []string{"rejected"}, box.taken(), "as old as before")
 	r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
 	require.Equal(t, []string{"payment.status_changed PENDING of 1.0"}, box.taken())
-	r.ask(422, "POST", "/notifications/1/resend", "")
+	require.Contains(t, fmt.Sprint(r.ask(422, "POST", "/notifications/1/resend", "")), "message 1 is a request")
 	seq = r.ask(200, "POST", "/notifications", `{"body":"{\"project_id\":9}"}`)["messages"].([]any)[0]
 	answer := r.ask(200, "POST", fmt.Sprintf("/notifications/%v/resend", seq), "")
 	require.Contains(t, fmt.Sprint(answer["deliveries"]), "http_status:401", "signed by the project of the first sending")
@@ -533,8 +532,10 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/orders", `amount=1`, "Content-Type", "application/x-www-form-urlencoded", 400, "body", ""},
 		{"GET", "/health", "", "Host", "rebound.example", 421, "unknown_host", ""},
 		{"POST", "/faults", `{"fault":"melt"}`, "", "", 422, "invalid", "fault"},
+		{"POST", "/faults", `{"fault":"refuse"}`, "", "", 422, "invalid", "fault"},
 		{"POST", "/faults", `{"on":"init","fault":"reset"}`, "", "", 422, "invalid", "on"},
 		{"POST", "/faults", `{"n":2,"fault":"reset"}`, "", "", 422, "invalid", "n"},
+		{"POST", "/faults", `{"which":"nth","n":-1,"fault":"reset"}`, "", "", 422, "invalid", "n"},
 		{"POST", "/orders/none/settle", `{"status":"DONE"}`, "", "", 422, "invalid", "status"},
 		{"POST", "/notifications/deliver", "", "", "", 422, "invalid", "to"},
 		{"PATCH", "/settings", `{"notify":"ftp://x"}`, "", "", 422, "invalid", "notify"},
@@ -543,6 +544,7 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/expect", `{"that":"refunded"}`, "", "", 422, "invalid", "that"},
 		{"POST", "/expect", `{"that":"all_signed","count":1}`, "", "", 422, "invalid", "count"},
 		{"POST", "/expect", `{"that":"started","count":-1}`, "", "", 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","count":1,"at_least":1}`, "", "", 422, "invalid", "count"},
 		{"POST", "/expect", `{"that":"started","at_least":2,"at_most":1}`, "", "", 422, "invalid", "count"},
 		{"POST", "/expect", `{"that":"started","status":"success","count":0}`, "", "", 422, "invalid", "status"},
 		{"POST", "/expect", `{"that":"started","kind":"paymnt","count":0}`, "", "", 422, "invalid", "kind"},
@@ -626,14 +628,14 @@ func TestControlErrorsNameTheExpectedForm(t *testing.T) {
 		{"/notifications", `{"faults":"forged"}`, "faults: not a list"},
 		{"/faults", `{"where":"o"}`, "where: not an object"},
 		{"/faults", `{"n":"1"}`, "n: not a whole number"},
-		{"/faults", `{"fault":"cut after"}`, "1073741824 is missing; want cut BYTES"},
-		{"/faults", `{"fault":"drop"}`, "a word is missing; want drop before|after"},
-		{"/faults", `{"fault":"reset now"}`, "something follows; want reset"},
-		{"/faults", `{"on":"notifications","fault":"late x"}`, "such as 2s is missing; want late [DURATION]"},
+		{"/faults", `{"fault":"cut after"}`, "want a number from 0 to 1073741824; the form is cut BYTES"},
+		{"/faults", `{"fault":"drop"}`, "want before or after; the form is drop before|after"},
+		{"/faults", `{"fault":"reset now"}`, `want no text after "reset"; the form is reset`},
+		{"/faults", `{"on":"notifications","fault":"late x"}`, "whole seconds, such as 2s; the form is late [DURATION]"},
 		{"/faults", `{"where":{"userdata":"a"}}`, `unknown name "userdata"; did you mean "user_data"?; want one of `},
 		{"/expect", `{"that":"messages","valid":1}`, "valid: not true or false"},
 		{"/clock/advance", `{}`, `by: missing or 0; want a duration such as "2s"`},
-		{"/notifications", `{"order_id":"` + first + `","faults":["cut x"]}`, "is missing; want cut [BYTES]"},
+		{"/notifications", `{"order_id":"` + first + `","faults":["cut x"]}`, "; the form is cut [BYTES]"},
 		{"/notifications", `{"order_id":"` + second + `","faults":["old-secret"]}`, "faults: old-secret needs "},
 		{refund, `{}`, "the order is PENDING, and a refund needs SUCCESS"},
 		{"/orders/" + second + "/refund", `{}`, "1 is more than the unrefunded 0.60"},
@@ -669,6 +671,8 @@ func TestEveryFilterFindsFaultyNotifications(t *testing.T) {
 	require.Len(t, r.ask(200, "GET", "/messages?status=SUCCESS", "")["messages"], 1, "a forgery claims another status")
 	r.ask(200, "POST", "/notifications", `{"project_id":3,"body":"{}"}`)
 	require.Len(t, r.ask(200, "GET", "/messages?direction=out&project_id=3", "")["messages"], 1)
+	require.Empty(t, r.expect(`{"that":"all_signed"}`), "notifications have no part in it")
+	require.Contains(t, r.expect(`{"that":"all_signed","direction":"out"}`), "nothing was tested")
 }
 
 func TestFiltersSelectOrdersAndMessages(t *testing.T) {
@@ -787,16 +791,24 @@ func TestFaultsAffectMatchingRequests(t *testing.T) {
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":[]}`)
 	require.Len(t, box.taken(), 2, "a fault cannot be without effect")
 
-	hold := r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"hold before"}`)["id"]
-	done := make(chan error)
-	go func() {
-		_, err := r.GetBalance(context.Background())
-		done <- err
-	}()
-	require.Len(t, r.ask(200, "GET", "/messages?endpoint=get_balance&wait=20s", "")["messages"], 1, "counted on arrival")
-	r.ask(409, "POST", "/drain", `{"timeout":"1ms"}`)
-	r.ask(200, "POST", fmt.Sprintf("/faults/%v/release", hold), "")
-	require.NoError(t, <-done)
+	for when, orders := range map[string]int{"before": 0, "after": 1} {
+		hold := r.ask(201, "POST", "/faults", `{"on":"init_payment","fault":"hold `+when+`"}`)
+		require.Empty(t, hold["struck"].([]any))
+		done := make(chan error)
+		go func() {
+			_, err := pay(r.Client, "held "+when, "1")
+			done <- err
+		}()
+		faultPath := fmt.Sprintf("/faults/%v", hold["id"])
+		require.Empty(t, r.expect(fmt.Sprintf(`{"that":"fault_hits","fault_id":%v,"within":"20s"}`, hold["id"])))
+		require.Empty(t, r.expect(fmt.Sprintf(`{"that":"started","user_data":"held %s","count":%d}`, when, orders)))
+		r.ask(409, "POST", "/drain", `{"timeout":"1ms"}`)
+		if orders == 0 {
+			r.ask(200, "POST", faultPath+"/release", "")
+		}
+		r.ask(204, "DELETE", faultPath, "")
+		require.NoError(t, <-done)
+	}
 	r.ask(200, "POST", "/drain", "")
 	r.ask(201, "POST", "/faults", `{"fault":"cut 5"}`)
 	_, err = pay(r.Client, "cut", "1")
@@ -821,9 +833,10 @@ func TestExpectReportsActualNumberAndNearestMessages(t *testing.T) {
 	require.Len(t, r.ask(409, "POST", "/expect", `{"that":"messages","user_data":"order-2"}`)["nearest"], 1)
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":1,"holds_for":"20ms"}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-9","at_most":0}`))
+	require.Equal(t, "not_met: 0 notifications delivered, want 1 or more", r.expect(`{"that":"delivered"}`))
 	require.Empty(t, r.expect(`{"that":"all_signed"}`)+r.expect(`{"that":"none_rejected"}`))
 	for _, claim := range []string{`"forgeries_refused"`, `"all_signed","user_data":"x"`,
-		`"none_rejected","user_data":"x"`} {
+		`"none_rejected","user_data":"x"`, `"delivered","count":0`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "not_met: nothing was tested: there is no message for ")
 	}
 
@@ -896,13 +909,14 @@ func TestExpectAcceptsOnlyRejectionsOfForgeries(t *testing.T) {
 	}
 }
 
-func TestForgeriesRefusedNeedsAResponse(t *testing.T) {
+func TestMissingResponseIsNoRejection(t *testing.T) {
 	down := httptest.NewServer(nil)
 	down.Close()
 	r := start(t, func(o *Options) { o.Notify = down.URL })
 	r.pay("order-1")
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["forged"]}`)
-	require.Contains(t, r.expect(`{"that":"forgeries_refused"}`), "nothing was tested")
+	require.Contains(t, r.expect(`{"that":"forgeries_refused"}`), "1 forgery not rejected")
+	require.Contains(t, r.expect(`{"that":"delivered","count":0}`), "nothing was tested")
 }
 
 func TestNotificationIsSentWithoutItsTester(t *testing.T) {
@@ -930,12 +944,20 @@ func TestExpectCountsDuplicatesAndUnknownOrders(t *testing.T) {
 		"; further starts rejected as duplicates: 1, want 0")
 	require.Contains(t, r.expect(`{"that":"started","at_most":9}`), "rejected as duplicates")
 	for _, met := range []string{`"at_least":2`, `"user_data":"order-2","count":1`, `"kind":"payout","at_most":0`,
-		`"after":1,"count":1`, `"order_id":"` + first + `","count":1`, `"user_data_prefix":"order-2","count":1`} {
+		`"project_id":3,"at_most":0`,
+		`"after":1,"count":1`, `"order_id":"` + second + `","count":1`, `"user_data_prefix":"order-2","count":1`} {
 		require.Empty(t, r.expect(`{"that":"started",`+met+`}`))
+	}
+	for _, unmet := range []string{`"order_id":"` + first + `","count":1`, `"status":"PENDING","count":2`} {
+		require.Contains(t, r.expect(`{"that":"started",`+unmet+`}`), "rejected as duplicates")
 	}
 	_, err = r.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "gone"})
 	require.Error(t, err)
 	require.Equal(t, "not_met: 1 request rejected, want 0", r.expect(`{"that":"none_rejected","after":3}`))
+	_, err = pay(r.Client, "order-2", "10.50")
+	require.Error(t, err)
+	require.Contains(t, r.expect(`{"that":"started","after":1,"count":1}`), "rejected as duplicates: 1")
+	require.Len(t, r.ask(409, "POST", "/expect", `{"that":"started","at_most":1}`)["nearest"], 3)
 	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "evicted: ")
 }
@@ -955,7 +977,7 @@ func TestExpectNeedsEachRejection(t *testing.T) {
 
 func TestNoneRejectedNeedsACheckedRequest(t *testing.T) {
 	r := start(t, nil)
-	r.ask(201, "POST", "/faults", `{"which":"first","n":1,"fault":"drop before"}`)
+	r.ask(201, "POST", "/faults", `{"which":"first","fault":"drop before"}`)
 	_, err := pay(r.Client, "order-1", "1")
 	require.Error(t, err)
 	require.Contains(t, r.expect(`{"that":"none_rejected"}`), "nothing was tested")
@@ -981,6 +1003,19 @@ func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	expect(`{"that":"started","at_most":0,"holds_for":"1m"}`)
 	r.pay("order-1")
 	require.Equal(t, "not_met: 1 order started, want 0", <-said)
+	require.Empty(t, r.mock.main.current().journal.waiters)
+}
+
+func TestChecksOfWaitersTakeLittleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(newBudget(1), 0, nil)
+		for _, want := range []time.Duration{200, 400, 401, 1401} { // all waiters together
+			cost := map[time.Duration]time.Duration{200: 10, 400: 10, 401: 0, 1401: 5000}[want]
+			require.Equal(t, want*time.Millisecond, j.pause(cost*time.Millisecond))
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, time.Millisecond, j.pause(0))
+	})
 }
 
 func TestExpectFailsWithEvictedMessages(t *testing.T) {
@@ -1011,6 +1046,7 @@ func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
+	require.Contains(t, r.expect(`{"that":"messages","at_most":1}`), ", want 1 at most", "fewer cannot be right")
 	require.Empty(t, r.expect(`{"that":"messages","at_least":1}`), "more could only help")
 	require.Empty(t, r.expect(`{"that":"all_signed","after":11}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":10}`), "orders are never evicted")
@@ -1073,6 +1109,8 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	r.pay("order-1")
 	r.ask(202, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS","after":"1h"}`)
 	r.ask(201, "POST", "/faults", `{"on":"init_payment","fault":"hang after"}`)
+	r.ask(200, "PATCH", "/settings", `{"script":["amount=9: DECLINED"]}`)
+	r.ask(201, "POST", "/sessions", `{"name":"t1"}`)
 	failed := make(chan error)
 	go func() {
 		_, err := pay(r.Client, "order-2", "1")
@@ -1085,6 +1123,9 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "it was cut off")
 
+	_, settings := r.do("GET", "/_mock/settings", "")
+	require.Contains(t, settings, "amount=9: DECLINED", "settings remain")
+	require.Len(t, r.ask(200, "GET", "/sessions", "")["sessions"], 1)
 	require.Empty(t, r.ask(200, "GET", "/orders", "")["orders"])
 	require.Empty(t, r.ask(200, "GET", "/messages", "")["messages"])
 	require.Empty(t, r.ask(200, "GET", "/faults", "")["faults"])
@@ -1342,6 +1383,7 @@ func TestStopAcceptsLoopbackOnly(t *testing.T) {
 	w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://127.0.0.1/_mock/stop", nil)
 	r.mock.ServeHTTP(w, req) // httptest sends from 192.0.2.1
 	require.Equal(t, 403, w.Code)
+	require.Contains(t, w.Body.String(), "SIGTERM")
 }
 
 func TestServiceDocumentIsServed(t *testing.T) {
@@ -1372,15 +1414,13 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 
 // startRequest returns a signed start of a payment.
 func startRequest(tb testing.TB, address, userData string) *http.Request {
-	body := []byte(`{"partner_id":1,"project_id":2,"amount":10.50,"user_data":"` + userData + `"}`)
-	r, err := http.NewRequest(http.MethodPost, address+"/init_payment/card", bytes.NewReader(body))
+	body := `{"partner_id":1,"project_id":2,"amount":10.50,"user_data":"` + userData + `"}`
+	r, err := http.NewRequest(http.MethodPost, address+"/init_payment/card", strings.NewReader(body))
 	require.NoError(tb, err)
-	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Timestamp", timestamp)
-	made, err := scheme().Signature(secret, &paymentsvc.Message{Timestamp: timestamp, Body: body})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret})
 	require.NoError(tb, err)
-	r.Header.Set("Signature", made)
+	require.NoError(tb, signer.Sign(r, []byte(body)))
 	return r
 }
 

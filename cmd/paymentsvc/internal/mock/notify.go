@@ -175,7 +175,7 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 		}
 		fault, err := paymentsvctest.ParseNotificationFault(text)
 		if err != nil {
-			return n, nil, invalid("faults", "%s", wantForm(text, notificationFaults, err))
+			return n, nil, invalid("faults", "%s", notificationFaults.wantForm(text, err))
 		}
 		if text == oldSecret && !e.hasOldSecret(o.ProjectID) {
 			return n, nil, errNoOldSecret("faults")
@@ -217,14 +217,16 @@ func postResend(c *call, in resendIn) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	to, err := c.receiver(in.To, m.Fields.ProjectID, m.Fields.Event)
 	switch {
-	case err != nil:
-		return 0, nil, err
 	case m.Direction != out:
-		return 0, nil, invalid("id", "message %d is not a notification", m.Seq)
+		return 0, nil, invalid("id", "message %d is a request: want the number of a notification, "+
+			"see GET /messages?direction=out", m.Seq)
 	case !slices.Contains([]string{"", "again", "as_sent"}, in.Sign):
 		return 0, nil, invalid("sign", `sign: want "again" or "as_sent"`)
+	}
+	to, err := c.receiver(in.To, m.Fields.ProjectID, m.Fields.Event)
+	if err != nil {
+		return 0, nil, err
 	}
 	var header http.Header
 	if in.Sign == "as_sent" {

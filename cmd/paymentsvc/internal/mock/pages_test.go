@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,6 +150,17 @@ func TestNewestOrdersAreTheLast(t *testing.T) {
 	require.Empty(t, list)
 }
 
+func TestPageFindsTheOrderInTheProjectOfAMessage(t *testing.T) {
+	r := start(t, nil)
+	r.pay("order-1")
+	_, err := pay(r.client(r.url, 3, "another"), "order-1", "1")
+	require.NoError(t, err)
+	for project, want := range map[int64]int{1: 0, 2: 1, 3: 2} {
+		o, _ := r.mock.main.current().orderOf(&message{Fields: fields{ProjectID: project, UserData: "order-1"}})
+		require.Equal(t, want, o.Number)
+	}
+}
+
 func TestPageStaysSmall(t *testing.T) {
 	r := start(t, nil)
 	r.ask(201, "POST", "/faults", `{"on":"get_balance","fault":"slow 0s"}`)
@@ -178,7 +190,7 @@ func TestPageOffersEachFault(t *testing.T) {
 		_, known, _ := strings.Cut(err.Error(), "want one of ")
 		want := strings.Split(known, ", ")
 		if i == 0 {
-			want = append(want, "hold")
+			want[slices.Index(want, "refuse")] = "hold" // a server cannot refuse the connection of one request
 		}
 		offered := []string{}
 		for _, choice := range faultChoices[i].Faults {

@@ -97,9 +97,6 @@ func (k *recorder) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 // checked records the verdict on a request. It is Config.OnChecked.
 func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	m := messageOf(r.Context())
-	if m == nil {
-		return
-	}
 	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused &&
 		e.declines(v.Rejection.Message)
 	e.journal.update(m, func(m *message) {

@@ -239,17 +239,21 @@ func (rs receivers) shown() (list []string) {
 	return list
 }
 
-// orderOf returns the order with the order_id of a message, or the newest order with the user_data of the message.
+// orderOf returns the order with the order_id of a message, or the newest with its project and user_data.
 func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
 	}
 	const maxCopied = 1000 // limits the copies of orders with one user_data for each row of the page
-	if n := e.fake.Started(m.Fields.UserData); n == 0 || n > maxCopied {
+	if e.fake.Started(m.Fields.UserData) > maxCopied {
 		return paymentsvctest.Order{}, false
 	}
-	list := e.fake.OrdersOf(m.Fields.UserData)
-	return list[len(list)-1], true
+	for _, o := range slices.Backward(e.fake.OrdersOf(m.Fields.UserData)) {
+		if o.ProjectID == m.Fields.ProjectID {
+			return o, true
+		}
+	}
+	return paymentsvctest.Order{}, false
 }
 
 // page returns the number of the requested page of a list, from 1.
