@@ -116,39 +116,51 @@ func (s *stage) weigh() {
 	s.weight = blocks / blocksOfShort
 }
 
-// present is a piece with its text in one sample. Equal texts have equal numbers.
+// present is a piece with its text in one sample. Equal texts have equal numbers, and equal traits have equal classes.
+// Both count from 0 in the order of the pieces.
 type present struct {
 	*piece
-	text   string
-	number int
+	text          string
+	number, class int
 }
 
 // present returns the pieces that the search can place in a sample.
 func (c *catalogue) present(sample int) (list []present) {
-	numbers := map[string]int{}
+	numbers, classes := map[string]int{}, map[traits]int{}
 	for _, p := range c.pieces {
 		if p.rarity == onlyExplains || !p.has(sample) || p.texts[sample] == "" && p.kind != ofNothing {
 			continue
 		}
 		text := p.texts[sample]
-		number, known := numbers[text]
-		if !known {
-			number = len(numbers)
-			numbers[text] = number
-		}
-		list = append(list, present{p, text, number})
+		list = append(list, present{p, text, numberOf(numbers, text), numberOf(classes, p.traits())})
 	}
 	return list
+}
+
+// numberOf returns the number of a value. It gives the next number to a new value.
+func numberOf[T comparable](numbers map[T]int, value T) int {
+	number, known := numbers[value]
+	if !known {
+		number = len(numbers)
+		numbers[value] = number
+	}
+	return number
 }
 
 // stageGroups returns the groups of the pieces in a plan, at most 64. It skips pieces of further groups.
 func stageGroups(pieces []present, plan plan) (groups []stageGroup) {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	type place struct{ group, number int }
+	type choice struct{ taken, special bool }
+	var choices []choice // by class
 	groupAt, textAt := map[int]int{}, map[place]int{}
 	for _, p := range pieces {
-		taken := plan.take(p.piece)
-		if !taken && (plan.special == nil || !plan.special(p.piece)) {
+		if p.class == len(choices) {
+			t := p.traits()
+			choices = append(choices, choice{plan.take(t), plan.special != nil && plan.special(t)})
+		}
+		taken := choices[p.class].taken
+		if !taken && !choices[p.class].special {
 			continue
 		}
 		i, known := groupAt[p.group]
