@@ -57,9 +57,7 @@ func TestPlanFindsItsScheme(t *testing.T) {
 		require.NoError(t, err)
 		signed, err := scheme.Canonical(nil, &sample.Message)
 		require.NoError(t, err)
-		f.samples, err = newSamples([]Sample{sample}) // only the signature differs, so the catalogue fits
-		require.NoError(t, err)
-		f.stages[0] = f.catalogue.stages(0, f.keys, 1)
+		require.NoError(t, f.sign(sample))
 		result, err := f.findKnowing(t.Context(), string(signed), whole)
 		require.NoError(t, err, text)
 		require.Equal(t, "hex("+text+")", result.Matches[0].Text)
@@ -101,6 +99,8 @@ func TestLargeBodyIsSearchedInTheSimplestForms(t *testing.T) {
 // Each of these must be among the stages that take a second or two.
 func TestPlausibleSchemesAreSearchedSoon(t *testing.T) {
 	const body = `{"partner_id":17,"project_id":42}`
+	f, err := newFinder(t.Context(), []Sample{sampleOf(t, "hex(body)", body)}, Options{Secret: "secret-of-the-test"})
+	require.NoError(t, err)
 	for text, signed := range map[string]string{
 		`hex(field("partner_id") ":" field("project_id") ":" timestamp ":" body)`: "17:42:1700000000:" + body,
 		`hex(timestamp header("X-Api-Key") header("X-Recv-Window") body)`:         "1700000000b5aac1af455000" + body,
@@ -109,9 +109,7 @@ func TestPlausibleSchemesAreSearchedSoon(t *testing.T) {
 		`hex(base64(body))`: "eyJwYXJ0bmVyX2lkIjoxNywicHJvamVjdF9pZCI6NDJ9",
 		`hex(secret body)`:  "secret-of-the-test" + body,
 	} {
-		sample := sampleOf(t, text, body)
-		f, err := newFinder(t.Context(), []Sample{sample}, Options{Secret: "secret-of-the-test"})
-		require.NoError(t, err)
+		require.NoError(t, f.sign(sampleOf(t, text, body)))
 		before := 0.0
 		for _, st := range f.cheapFirst(0) {
 			for i := range st.groups {
