@@ -346,8 +346,7 @@ func FindKnowing(ctx context.Context, samples []Sample, o Options, signed ...str
 			return Result{}, err
 		}
 		f.catalogue.ctx, latest.id, latest.finder = context.WithoutCancel(ctx), id, f
-	}
-	if err := latest.finder.sign(samples...); err != nil {
+	} else if err := latest.finder.sign(samples...); err != nil {
 		return Result{}, err
 	}
 	return latest.finder.findKnowing(ctx, signed...)
