@@ -124,7 +124,7 @@ type catalogue struct {
 func newCatalogue(
 	ctx context.Context, samples []*sample, secret paymentsvc.Secret, words []string,
 ) *catalogue {
-	c := emptyCatalogue(ctx, samples, secret)
+	c := emptyCatalogue(ctx, samples, secret, revealing(secret))
 	c.fill(
 		c.addMessage, c.addAddress, c.addBody, c.addJSON, c.addEnvelopes, c.addHeaders, c.addFields, c.addSecret,
 		func() { c.addWords(words) }, c.addLists, c.addDigests,
@@ -136,10 +136,12 @@ func newCatalogue(
 	return c
 }
 
-func emptyCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret) *catalogue {
+func emptyCatalogue(
+	ctx context.Context, samples []*sample, secret paymentsvc.Secret, hidden []string,
+) *catalogue {
 	c := &catalogue{
 		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
-		frames: map[string]frame{}, byText: map[string]*piece{}, limit: maxSpent, hidden: revealing(secret),
+		frames: map[string]frame{}, byText: map[string]*piece{}, limit: maxSpent, hidden: hidden,
 	}
 	c.readFields()
 	return c

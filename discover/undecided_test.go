@@ -108,6 +108,19 @@ func TestLargeBodyIsPreparedInBounds(t *testing.T) {
 	require.NotContains(t, strings.Join(finderOf(t, `{"amount":10.50}`).hints(&Result{}), "\n"), "a smaller body")
 }
 
+func TestHintOfAShorterBodyNeedsFieldsInEverySample(t *testing.T) {
+	hints := func(bodies ...string) string {
+		f := &finder{catalogue: &catalogue{}, order: []int{0}, stages: [][]*stage{nil}}
+		for _, body := range bodies {
+			f.samples = append(f.samples, &sample{message: paymentsvc.Message{Body: []byte(body)}})
+		}
+		return strings.Join(f.hints(&Result{}), "\n")
+	}
+	const three = `{"a":1,"b":2,"c":3}`
+	require.Contains(t, hints(three), "at least 3 fields")
+	require.NotContains(t, hints("{}", three), "a shorter body")
+}
+
 func TestUndecidedAsksForFieldsOutOfOrder(t *testing.T) {
 	f := finderOf(t, `{"amount":10.50,"user_data":"p-17"}`)
 	chosen := f.catalogue.read(piece{kind: ofBody, group: int(ofBody), text: "body"})
