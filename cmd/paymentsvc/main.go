@@ -59,7 +59,6 @@ func program() cli.Program {
 		triggerCommand(),
 		mockCommand(),
 		settingsCommand(),
-		completionCommand(),
 		versionCommand(),
 	}}
 }
