@@ -140,55 +140,40 @@ var valuesTogether = []values{
 	{canonical.ConstantsNoNull, "", canonical.NumbersShort},
 }
 
-// listPiece returns the piece of a list. Each uncommon option adds to its cost.
+// listPiece returns the piece of a list without its text form; see describeList.
 func (c *catalogue) listPiece(l canonical.FieldList, around frame, rarity int) piece {
-	p := piece{
-		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(&l), list: &l, part: canonical.Fields(l),
-		cost: 4,
-	}
-	add := func(set bool, cost int) {
-		if set {
-			p.cost += cost
-		}
-	}
-	add(l.AsSent, 1)
-	add(l.Nested != canonical.NestedJSON, 2)
-	add(l.Path != "", 1)
-	add(l.OmitEmpty, 2)
-	add(l.OmitNull, 3)
-	add(l.Escaping != 0, 2+int(l.Escaping))
-	add(l.Numbers != 0, 2+int(l.Numbers))
-	add(l.Constants != 0, 2+int(l.Constants))
-	add(len(l.Omit) > 0, 4)
-	return p.in(around)
+	return piece{
+		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(&l), list: &l, part: canonical.Fields(l), cost: 4,
+	}.in(around)
 }
 
-// describeList sets the text form and the description of a list.
+// describeList sets the text form and the description of a list. Each uncommon option adds to its cost.
 func (p *piece) describeList() {
 	l := p.list
 	words := []string{"values of all fields of the body"}
 	if l.Names {
 		words[0] = fmt.Sprintf("all fields of the body as name%svalue", l.Equals)
 	}
-	add := func(set bool, text string, value string) {
+	add := func(set bool, cost int, text, value string) {
 		if set {
+			p.cost += cost
 			words = append(words, text+value)
 		}
 	}
-	add(l.Between != "", strconv.Quote(l.Between), " between")
-	add(l.Unseparated, "without separators", "")
-	add(l.AsSent, "in the order of the body", "")
-	add(!l.AsSent, "sorted by name", "")
-	add(l.Nested == canonical.NestedOmitted, "without nested fields", "")
-	add(l.Nested == canonical.NestedFlat, "nested fields level by level", "")
-	add(l.Path != "", "their names joined by ", l.Path)
-	add(l.OmitEmpty, "without empty fields", "")
-	add(l.OmitNull, "without null", "")
-	add(l.Escaping != 0, "escaped: ", l.Escaping.String())
-	add(l.Numbers != 0, "numbers: ", l.Numbers.String())
-	add(l.Constants != 0, "", l.Constants.String())
+	add(l.Between != "", 0, strconv.Quote(l.Between), " between")
+	add(l.Unseparated, 0, "without separators", "")
+	add(l.AsSent, 1, "in the order of the body", "")
+	add(!l.AsSent, 0, "sorted by name", "")
+	add(l.Nested == canonical.NestedOmitted, 2, "without nested fields", "")
+	add(l.Nested == canonical.NestedFlat, 2, "nested fields level by level", "")
+	add(l.Path != "", 1, "their names joined by ", l.Path)
+	add(l.OmitEmpty, 2, "without empty fields", "")
+	add(l.OmitNull, 3, "without null", "")
+	add(l.Escaping != 0, 2+int(l.Escaping), "escaped: ", l.Escaping.String())
+	add(l.Numbers != 0, 2+int(l.Numbers), "numbers: ", l.Numbers.String())
+	add(l.Constants != 0, 2+int(l.Constants), "", l.Constants.String())
 	if len(l.Omit) > 0 {
-		add(true, "without ", strconv.Quote(l.Omit[0]))
+		add(true, 4, "without ", strconv.Quote(l.Omit[0]))
 		p.needs = []string{fmt.Sprintf("another value of %q", l.Omit[0])}
 	}
 	p.text, p.desc = l.String(), strings.Join(words, ", ")
