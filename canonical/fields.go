@@ -322,16 +322,16 @@ func with(
 		if err != nil {
 			return nil, err
 		}
-		body := bytes.TrimSpace(bytes.Clone(object[:len(object)-1]))
-		if len(body) > 1 {
-			body = append(body, ',')
+		other := *m
+		other.Body = bytes.TrimSpace(bytes.Clone(object[:len(object)-1]))
+		if len(other.Body) > 1 {
+			other.Body = append(other.Body, ',')
 		}
-		body, err = write(append(body, label...), text)
+		other.Body, err = write(append(other.Body, label...), text)
 		if err != nil {
 			return nil, err
 		}
-		other := *m
-		other.Body = append(body, '}')
+		other.Body = append(other.Body, '}')
 		return part(dst, &other)
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // A sequence is a piece that joins other pieces with fixed separators. The search places a sequence as one piece,
-// because separate pieces have too many orders. A hit contains the members instead of the sequence, so a sequence has no
-// text form.
+// because separate pieces have too many orders. A hit contains the members instead of the sequence, so a sequence has
+// no text form.
 
 // addSequence adds a sequence, unless a member is nil, every sample lacks a member, or the context has ended.
 func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
@@ -319,18 +319,18 @@ func (c *catalogue) allLabels(of []*piece, labels int) (list []*piece) {
 
 // addBrackets adds the lists in brackets, except rare lists and lists with another form of values.
 func (c *catalogue) addBrackets() {
-	var brackets [][2]*piece
-	for _, pair := range []string{"{}", "[]", "()"} {
-		brackets = append(brackets, [2]*piece{c.fixed(pair[:1], ""), c.fixed(pair[1:], "")})
+	fixed := map[rune]*piece{}
+	for _, bracket := range "{}[]()" {
+		fixed[bracket] = c.fixed(string(bracket), "")
 	}
 	for _, p := range slices.Clone(c.pieces) {
 		if p.shelf != lists || p.list == nil || p.around.part != nil || p.list.Numbers != 0 || p.list.Constants != 0 ||
 			p.list.Escaping != 0 || p.rarity == rare || p.members != nil {
 			continue
 		}
-		for _, pair := range brackets {
+		for _, pair := range [][2]rune{{'{', '}'}, {'[', ']'}, {'(', ')'}} {
 			c.addSequence(piece{kind: ofBody, shelf: lists, rarity: rare, group: int(ofBody), list: p.list},
-				[]string{"", ""}, pair[0], p, pair[1])
+				[]string{"", ""}, fixed[pair[0]], p, fixed[pair[1]])
 		}
 	}
 }

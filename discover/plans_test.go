@@ -39,9 +39,10 @@ func TestPlanFindsItsScheme(t *testing.T) {
 		`timestamp "::" method "::" path "::" body`: "1700000000::POST::/v1/init_payout::" + body,
 		`"amount=" field("amount") "&" "partner_id=" field("partner_id") "&" "timestamp=" timestamp "&" ` +
 			`"user_data=" field("user_data")`: "amount=10.50&partner_id=17&timestamp=1700000000&user_data=Order-1",
-		`lower(fields(sorted, "=", "&"))`:         "amount=10.50&partner_id=17&project_id=42&user_data=Order-1",
-		`hex(sha256(timestamp method path body))`: "1700000000POST/v1/init_payout" + body,
-		`sha256(path ":" timestamp ":" body)`:     "/v1/init_payout:1700000000:" + body,
+		`lower(fields(sorted, "=", "&"))`:            "amount=10.50&partner_id=17&project_id=42&user_data=Order-1",
+		`hex(sha256(timestamp method path body))`:    "1700000000POST/v1/init_payout" + body,
+		`timestamp "{" fields(sorted, "=", "&") "}"`: "",
+		`sha256(path ":" timestamp ":" body)`:        "/v1/init_payout:1700000000:" + body,
 		`method "\n" base64(md5(body)) "\n" header("X-Recv-Window") "\n" timestamp "\n" "x-api-key:" ` +
 			`header("X-Api-Key") "\n" path "\n"`: "",
 		`"x-api-key:" header("X-Api-Key") "\n" "x-recv-window:" header("X-Recv-Window") "\n" "Request-Target:" path ` +
@@ -64,7 +65,8 @@ func TestPlanFindsItsScheme(t *testing.T) {
 	}
 }
 
-// Webhooks of several services sign the fields of an object, with an empty text for null. A name can contain a verb of fmt.
+// Webhooks of several services sign the fields of an object, with an empty text for null. A name can contain a verb of
+// package fmt.
 func TestFindNullInsideAnObject(t *testing.T) {
 	const body = `{"event":"paid","da%ta":{"order":"o-1","note":null,"memo":"","amount":10.50,"test":true}}`
 	for text, signed := range map[string]string{
