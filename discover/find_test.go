@@ -58,7 +58,7 @@ func signed(t testing.TB, part paymentsvc.CanonicalFunc, m paymentsvc.Message) d
 
 func find(t testing.TB, samples ...discover.Sample) (discover.Result, error) {
 	t.Helper()
-	return discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: 0.02})
+	return discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: 0.005})
 }
 
 // requireTexts wants the text of each match to read back to the scheme and the key of the match.
