@@ -59,6 +59,7 @@ func program() cli.Program {
 		triggerCommand(),
 		mockCommand(),
 		settingsCommand(),
+		completionCommand(),
 		versionCommand(),
 	}}
 }

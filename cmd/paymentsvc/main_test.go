@@ -5,8 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -268,6 +271,85 @@ func TestEachFlagRejectsValuesWithoutAMeaning(t *testing.T) {
 				assert.Contains(t, d.stderr.String(), "-"+f.Name+": ", "%q", line)
 			}
 		}
+	}
+}
+
+func TestCompletionPrintsAScriptForEachShell(t *testing.T) {
+	d := newDesk(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		assert.Zero(t, d.run("completion", shell), shell)
+		assert.Contains(t, d.stdout.String(), "completion words -- ", shell)
+	}
+	assert.Equal(t, cli.ExitUsage, d.run("completion", "bsh", "-json"))
+	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
+}
+
+var programs = flag.Bool("programs", false, "run the tests that start shells and interpreters")
+
+func needPrograms(t *testing.T) {
+	t.Helper()
+	if !*programs {
+		t.Skip("-programs starts the installed shells and interpreters")
+	}
+}
+
+func TestCompletionWorksInEachShell(t *testing.T) {
+	needPrograms(t)
+	for shell, line := range map[string][]string{
+		"bash": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; _paymentsvc paymentsvc; echo "${COMPREPLY[*]}"`},
+		"zsh": {"-c", `; COMP_WORDS=(paymentsvc mock -rep) COMP_CWORD=2; emulate -R sh -c ` +
+			`'_paymentsvc paymentsvc'; echo "${COMPREPLY[@]}"`},
+		"fish": {"--no-config", "-c", `; complete -C "paymentsvc mock -rep"`},
+	} {
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not installed: %v", shell, err)
+			continue
+		}
+		d := newDesk(t)
+		require.Zero(t, d.run("completion", shell))
+		script := `paymentsvc() { echo "got $*"; }` + "\n" + d.stdout.String()
+		if shell == "fish" {
+			script = "function paymentsvc; echo got $argv; end\n" + d.stdout.String()
+		}
+		line[len(line)-1] = strings.TrimSuffix(script, "\n") + line[len(line)-1]
+		out, err := exec.Command(program, line...).CombinedOutput()
+		require.NoError(t, err, "%s: %s", shell, out)
+		assert.Equal(t, "got completion words -- mock -rep", strings.TrimSpace(string(out)), shell)
+	}
+}
+
+func TestCompletionCompletesWords(t *testing.T) {
+	d := newDesk(t)
+	for line, want := range map[string]string{
+		"":                                "discover check sign verify listen trigger mock settings completion version",
+		"tri":                             "trigger",
+		"gone -":                          "",
+		"mock -repeated ":                 "reject same new",
+		"mock --repeated s":               "same",
+		"mock -q -sh":                     "-show-bodies",
+		"mock --sh":                       "--show-bodies",
+		"trigger pay":                     "payment.status_changed payout.status_changed",
+		"trigger -fault ea":               "early",
+		"trigger -status S":               "SUCCESS",
+		"completion f":                    "fish",
+		"sign -kind n":                    "notification",
+		"sign -as h":                      "headers http",
+		"mock -secret-file ":              "", // names of files
+		`settings ""`:                     "-" + strings.Join(settingsCommand().Names(), " -"),
+		"sign -scheme b":                  "base64( body body-compact body-sorted",
+		"sign -scheme 'hex(timestamp bod": "hex(timestamp body hex(timestamp body-compact hex(timestamp body-sorted",
+	} {
+		words := strings.Split(line, " ")
+		if at := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "'") }); at >= 0 {
+			words = append(words[:at], strings.Join(words[at:], " ")) // a shell passes a quoted text as one word
+		}
+		assert.Zero(t, d.run(append([]string{"completion", "words", "--"}, words...)...), line)
+		assert.Equal(t, want, strings.Join(strings.Split(strings.TrimSpace(d.stdout.String()), "\n"), " "), line)
+	}
+	for _, part := range schemeParts {
+		_, err := canonical.ParseScheme("hex(" + part)
+		assert.NotContains(t, fmt.Sprint(err), "unknown", part)
 	}
 }
 

@@ -26,7 +26,7 @@ func triggerCommand() cli.Command {
 		cli.NewFlag("to", cli.Address, "URL", "address of the receiver").Checked(isReceiver),
 		cli.Shared("timeout")[0].With("30s"),
 		cli.NewFlag("status", cli.Text, "NAME", "status_description").
-			With(string(paymentsvc.StatusSuccess)).OnLine(),
+			With(string(paymentsvc.StatusSuccess)).Among("PENDING", "SUCCESS", "FAILURE").OnLine(),
 		cli.NewFlag("amount", cli.Text, "AMOUNT", "amount").With("10.00").Checked(cli.Amount).OnLine(),
 		cli.NewFlag("order-id", cli.Text, "ID", "order_id (default: a new UUID)").OnLine(),
 		cli.NewFlag("user-data", cli.Text, "TEXT", "user_data (default: none)").OnLine(),
@@ -35,12 +35,13 @@ func triggerCommand() cli.Command {
 		cli.NewFlag("replay", cli.Text, "FILE", "send a captured message again, with a new timestamp and signature").OnLine(),
 		cli.NewFlag("as-sent", cli.Bool, "", "with -replay, send the old timestamp and signature").OnLine(),
 		cli.NewFlag("fault", cli.Text, "TEXT", strings.Join(faultNames(), ", ")+"; such as 'late 5m'").
-			Checked(isFault).OnLine(),
+			Among(faultNames()...).Checked(isFault).OnLine(),
 	}
 	return cli.Command{
 		Name:    "trigger",
 		Summary: "Send a signed notification to your program, or a forgery",
 		Usage:   "[EVENT]",
+		Values:  events(),
 		MaxArgs: 1,
 		Flags: slices.Concat(flags,
 			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")),

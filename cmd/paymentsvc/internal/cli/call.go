@@ -20,7 +20,7 @@ import (
 // Call is one call of a command. Its methods, except PrintRaw, are safe for concurrent use.
 type Call struct {
 	*Env
-	// Program lists all commands, for the command settings.
+	// Program lists all commands, for commands such as completion.
 	Program Program
 	// Args are the arguments without flags.
 	Args []string

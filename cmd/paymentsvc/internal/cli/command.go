@@ -36,6 +36,8 @@ type Command struct {
 	Usage string
 	// MaxArgs is the number of arguments allowed; -1 is any number. The default, 0, allows none.
 	MaxArgs int
+	// Values are possible arguments, for completion.
+	Values []string
 	// Flags are the command's flags, including flags of [Shared]. Each command also has -config, -json, -q and -h.
 	Flags []Flag
 	// Notes is text for the help, after the flags.

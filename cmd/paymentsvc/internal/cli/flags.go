@@ -43,7 +43,7 @@ type Flag struct {
 	Default string
 	// Usage describes the flag in a short line.
 	Usage string
-	// Values are the possible values. The kind [Choice] rejects other values.
+	// Values are the possible values, for completion. Only the kind [Choice] rejects other values.
 	Values []string
 	// Check, if not nil, returns an error for an invalid text. For a [List], it checks each text.
 	Check func(text string) error
