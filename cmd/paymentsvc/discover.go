@@ -40,9 +40,9 @@ func discoverCommand() cli.Command {
 		Usage:   "FILE... | -",
 		MaxArgs: -1,
 		Flags:   flags,
-		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs,
-or printed headers with -body. -scheme checks a scheme instead of searching. A search of the other kind of messages
-with the same -out confirms or completes the scheme.
+		Notes: `A sample is an accepted request or a notification: HTTP text, a curl command, JSON of common tools and logs, a
+copied fetch call, an .http file, or printed headers with -body. -scheme checks a scheme instead of searching. A search
+of the other kind of messages with the same -out confirms or completes the scheme.
 
 -listen responds with 503 by its own choice, so that a service with redelivery sends the notification again. -proxy
 forwards the bytes of a request, but the Host becomes the host of -to, so a signature over the Host fails. A request

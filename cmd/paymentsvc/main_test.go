@@ -334,7 +334,7 @@ func TestCompletionCompletesWords(t *testing.T) {
 		"trigger -status S":               "SUCCESS",
 		"completion f":                    "fish",
 		"sign -kind n":                    "notification",
-		"sign -as h":                      "headers http",
+		"sign -as p":                      "python php",
 		"mock -secret-file ":              "", // names of files
 		`settings ""`:                     "-" + strings.Join(settingsCommand().Names(), " -"),
 		"sign -scheme b":                  "base64( body body-compact body-sorted",

@@ -18,15 +18,15 @@ import (
 func signCommand() cli.Command {
 	return cli.Command{
 		Name:    "sign",
-		Summary: "Sign a body and print its two headers, a command or the HTTP text",
+		Summary: "Sign a body and print its two headers, a command, code or the HTTP text",
 		Usage:   "[FILE|-]",
 		MaxArgs: 1,
 		Flags: append(cli.Shared("scheme", "scheme-file", "secret-file"),
 			cli.NewFlag("url", cli.Address, "URL", "address of the request, for -as and for schemes that sign it"),
 			cli.NewFlag("method", cli.Text, "METHOD", "HTTP method").With(http.MethodPost).Checked(isMethod),
 			kindFlag("request or notification").With("request"),
-			cli.NewFlag("as", cli.Choice, "FORM", "headers, curl (for a POSIX shell) or http").
-				With("headers").Among("headers", "curl", "http").OnLine(),
+			cli.NewFlag("as", cli.Choice, "FORM", "headers, curl (for a POSIX shell), fetch, python, php or http").
+				With("headers").Among("headers", "curl", "fetch", "python", "php", "http").OnLine(),
 			cli.NewFlag("show", cli.Bool, "", "print the signed text, with placeholders for the secret and card data").
 				OnLine(),
 			cli.NewFlag("trim", cli.Bool, "", "remove one line end from the end of the body").OnLine(),
@@ -126,13 +126,7 @@ func printSigned(c *cli.Call, key cli.Key, m *paymentsvc.Message, file string) e
 	case out.As != "http" && m.URL.Port() == map[string]string{"http": "80", "https": "443"}[m.URL.Scheme]:
 		return c.Fail("url", "want no port %s: clients omit a default port from the Host, which may be signed", m.URL.Port())
 	}
-	var text bytes.Buffer
-	if out.As == "curl" {
-		out.Text, err = capture.Curl(captured(m), file)
-	} else {
-		err = capture.Write(&text, captured(m))
-		out.Text = text.String()
-	}
+	out.Text, err = capture.Code(out.As, captured(m), file)
 	if err != nil {
 		return cli.Usagef("-as %s: %w", out.As, err)
 	}

@@ -1,5 +1,5 @@
-// Package capture reads signed messages from the files of partners: HTTP text, a curl command, the output of
-// curl -v, JSON of tools and logs, printed headers, or separate files for headers and body.
+// Package capture reads signed messages from the files of partners: HTTP text, .http files, a curl command, the output
+// of curl -v, copied calls, JSON of tools and logs, printed headers, or separate files for headers and body.
 package capture
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Message is a captured request.
 type Message struct {
-	// Method is the HTTP method. The default is POST, but GET for curl without a body.
+	// Method is the HTTP method. The default is POST, but GET for a copied call, and for curl without a body.
 	Method string
 	// URL is the address, or nil if the capture has no address. Without a Host header, URL may be only a path.
 	URL *url.URL
@@ -60,7 +60,7 @@ type Options struct {
 	// Body, if not nil, is the body from a separate file with the name BodyName.
 	Body     []byte
 	BodyName string
-	// Open reads a body's file named in a curl command. Without Open and Body, such a name is an error.
+	// Open reads a body's file named in a curl command or an .http file. Without Open and Body, such a name is an error.
 	Open func(name string) ([]byte, error)
 }
 
@@ -146,6 +146,8 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 		if len(list) == 0 {
 			return nil, nil, err
 		}
+	case hasSections(t.data, line):
+		list = t.sections(o)
 	case accessLog.MatchString(line):
 		return nil, nil, t.fail(0, "an access log has neither headers nor body: %s", capturing)
 	case strings.Contains(line, "{"):

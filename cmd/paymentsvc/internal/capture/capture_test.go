@@ -378,6 +378,8 @@ func FuzzRead(f *testing.F) {
 		`curl.exe -d "{\"a\":1}" ^` + "\n https://a", "PS C:\\> curl.exe `\n 'a''b'", `curl $'\x41\n' https://a`,
 		`{"headers":[["a","b"]],"body_base64":"e30=","path":"/ x"}`, ":method: POST\n:path: /\n\n",
 		"Array\n(\n    [Signature] => ab\n)\n{}", "{ host: 'a', signature: 'b' }\n{}", "map[Signature:[ab]]\n{}",
+		"fetch('https://a/', {headers: {signature: `b`}, body: \"\\u00e9\"})",
+		"### a\n@b = c\nPOST https://a/{{b}}\n\n{}\n###\n",
 		`x {"request":"POST / HTTP/1.1","http_signature":"a","request_body":"b"}`, "HTTP_HOST=a\nHTTP_SIGNATURE=b\n",
 		`{"item":[{"request":{"method":"POST","url":{"raw":"/"},"header":[],"body":{"raw":"{}"}}}]}`,
 	} {

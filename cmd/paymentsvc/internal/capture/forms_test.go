@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/base64"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -100,15 +101,21 @@ func TestReadRejectsAMissingBody(t *testing.T) {
 }
 
 func TestReadNeedsLittleMemory(t *testing.T) {
-	unclosed := "x " + strings.Repeat("{\"a\":\n", 1000) + strings.Repeat(" ", 1<<20) + "!"
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := Read([]byte(unclosed), "a.txt", Options{})
-	runtime.ReadMemStats(&after)
-	require.Error(t, err)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
+	doubled := "@a=0123456789\n" + strings.Repeat("@a={{a}}{{a}}\n", 22) + "POST /{{a}}\nSignature: b\n\n{}\n"
+	for name, file := range map[string]string{
+		"requests of an editor": strings.Repeat("###\nGET /\n", 5000),
+		"variables in values":   doubled,
+		"values without an end": "x " + strings.Repeat("{\"a\":\n", 1000) + strings.Repeat(" ", 1<<20) + "!",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Read([]byte(file), "a.txt", Options{})
+		runtime.ReadMemStats(&after)
+		require.Error(t, err, name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20), name)
+	}
 	open := func(string) ([]byte, error) { return make([]byte, 40<<20), nil }
-	_, err = Read([]byte("curl --data-binary @a --data-binary @a https://a/"), "a.txt", Options{Open: open})
+	_, err := Read([]byte("curl --data-binary @a --data-binary @a https://a/"), "a.txt", Options{Open: open})
 	require.ErrorContains(t, err, "more than 64 MiB")
 }
 
@@ -155,4 +162,107 @@ func TestReadPrintedHeaders(t *testing.T) {
 	m, err := Read([]byte("{ signature: 'abab' }\n"+body+"\n"), "a.txt", Options{})
 	require.NoError(t, err)
 	require.Equal(t, body, string(m.Body), "the text after the headers")
+}
+
+func TestReadCalls(t *testing.T) {
+	const odd = `{"a":"it's \"é😀\n$x"}`
+	const escaped = `"{\"a\":\"it's \\\"é\ud83d\ude00\\n$x\"}"`
+	for name, file := range map[string]string{
+		"Chrome": `fetch("https://shop.example/hook?a=1", {
+  "headers": {
+    "signature": "abab"
+  },
+  "referrer": "https://shop.example/",
+  "body": ` + escaped + `,
+  "method": "POST",
+  "mode": "cors"
+});`,
+		"Firefox": `await fetch("https://shop.example/hook?a=1", {
+    "credentials": "include", "headers": {"Signature": "abab"},
+    "body": ` + escaped + `, "method": "POST"
+});`,
+		"a program": "const r = await fetch('https://shop.example/hook?a=1', {\n  method: 'POST',\n" +
+			"  headers: {signature: 'abab',}, body: `" + strings.ReplaceAll(odd, `\`, `\\`) + "`,\n})",
+		"Python": `requests.post("https://shop.example/hook?a=1", headers={"Signature": "abab"}, data=` +
+			`'{"a":"it\'s \\"é😀\\n$x"}')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Read([]byte(file), "a.txt", Options{})
+			require.NoError(t, err)
+			require.Equal(t, odd, string(m.Body))
+			require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
+			require.Equal(t, "abab", m.Header.Get("Signature"))
+		})
+	}
+	const options = ", {headers: {signature: 'abab'}, body: "
+	for name, file := range map[string]string{
+		"a template":    "fetch(`https://a/${b}`" + options + "'{}'})",
+		"a variable":    "fetch('https://a/'" + options + "text})",
+		"an operator":   "fetch('https://a/'" + options + "'{}' + text})",
+		"a method":      "fetch('https://a/'" + options + "'{}'.trim()})",
+		"an f-string":   `requests.post("https://a/", headers={"signature": "abab"}, data=f"{x}")`,
+		"no end":        "fetch('https://a/'" + options + "'{}",
+		"a lone option": "requests.post(url)",
+		"two texts":     `requests.post("https://a/", headers={"signature": "abab"}, data="{" "}")`,
+		"three quotes":  `requests.post("https://a/", headers={"signature": "abab"}, data='''{}''')`,
+		"octal digits":  "fetch('https://a/'" + options + `'\101'})`,
+		"an escaped /":  `requests.post("https://a/", headers={"signature": "abab"}, data="\/")`,
+		"high bytes":    `requests.post("https://a/", headers={"signature": "abab"}, data=b"\xe9")`,
+	} {
+		_, err := Read([]byte(file), "a.txt", Options{})
+		require.ErrorContains(t, err, "a.txt:1:1: this call has a variable", name)
+		require.NotContains(t, err.Error(), "abab")
+	}
+	const python = `requests.request("POST", "https://a/", headers={"signature": "abab"}, data="{}", verify=False)`
+	m, err := Read([]byte(python), "a", Options{})
+	require.NoError(t, err)
+	require.Equal(t, "POST {}", m.Method+" "+string(m.Body))
+	m, err = Read([]byte(`axios.post("https://a/", "{}", {headers: {signature: "abab"}})`), "a", Options{})
+	require.NoError(t, err)
+	require.Equal(t, "POST {} abab", m.Method+" "+string(m.Body)+" "+m.Header.Get("Signature"))
+}
+
+func TestReadSections(t *testing.T) {
+	const file = `@host = https://shop.example
+@hook = {{host}}/hook
+
+### a balance
+GET {{host}}/balance
+
+### a payment
+# @name pay
+POST {{hook}}?a=1
+Signature: abab
+
+` + body + `
+
+> {% client.log("x") %}
+
+### from a file
+POST {{host}}/file HTTP/1.1
+X-Other: c
+
+< ./body.json
+`
+	open := func(name string) ([]byte, error) {
+		if name != "./body.json" {
+			return nil, os.ErrNotExist
+		}
+		return []byte(body), nil
+	}
+	m, err := Read([]byte(file), "a.http", Options{Open: open})
+	require.NoError(t, err)
+	require.Equal(t, body, string(m.Body))
+	require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
+	require.Equal(t, 10, m.Line("signature"))
+	m, err = Read([]byte(file), "a.http", Options{Open: open, Entry: 3})
+	require.NoError(t, err)
+	require.Equal(t, body, string(m.Body))
+	require.Equal(t, "/file", m.URL.Path)
+	_, err = Read([]byte(file), "a.http", Options{Open: open, Signature: "none"})
+	require.ErrorContains(t, err, "choose an entry with -entry: 1 GET https://shop.example/balance; 2 POST")
+	_, err = Read([]byte("###\nPOST {{host}}/hook\nSignature: {{signature}}\n\n{}"), "a.http", Options{})
+	require.ErrorContains(t, err, "a variable in {{...}}")
+	_, err = Read([]byte("###\nPOST /hook\nSignature: abab\n\n<@ ./body.json\n"), "a.http", Options{})
+	require.ErrorContains(t, err, "a.http:5:1: a body from a file with variables")
 }

@@ -128,10 +128,6 @@ func (t *text) requestLine(m *Message, l line) error {
 	return t.address(m, target, l.at+len(method)+1)
 }
 
-var placeholder = regexp.MustCompile(`\{\{\s*[$\w.-]+[^{}]*\}\}`)
-
-const variables = "a variable in {{...}}: replace it with its value"
-
 // address parses a path or a URL, and sets it in m.
 func (t *text) address(m *Message, target string, at int) error {
 	if plain, _ := url.PathUnescape(target); placeholder.MatchString(plain) {

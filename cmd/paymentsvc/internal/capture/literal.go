@@ -11,9 +11,10 @@ import (
 // literal converts values in the syntax of JavaScript, Python, PHP or Go to JSON. It skips the names of types and
 // functions before a value.
 type literal struct {
-	data string
-	pos  int
-	bad  bool // true after a missing end or too many nested brackets
+	data   string
+	pos    int
+	strict bool // rejects variables and other expressions
+	bad    bool // true after a rejected expression, a missing end, or too many nested brackets
 }
 
 // item is an element in brackets, with or without a name.
@@ -43,6 +44,7 @@ const blank = " \t\r\n"
 func (l *literal) group(depth int) (items []item) {
 	l.pos++
 	for {
+		before := l.pos
 		switch c := l.next(blank + ",;"); {
 		case c == 0 || depth > maxNested:
 			l.bad = true
@@ -50,6 +52,8 @@ func (l *literal) group(depth int) (items []item) {
 		case strings.IndexByte(closing, c) >= 0:
 			l.pos++
 			return items
+		case l.strict && len(items) > 0 && !strings.ContainsAny(l.data[before:l.pos], ",;"):
+			l.bad = true // Python joins adjacent strings, but JavaScript rejects them
 		}
 		start := l.pos
 		element := item{value: l.value(depth + 1)}
@@ -88,7 +92,9 @@ func (l *literal) value(depth int) string {
 		case c == 0 || strings.IndexByte(closing+",;:=", c) >= 0:
 			return wordJSON(prefix)
 		case strings.IndexByte("'\"`", c) >= 0:
-			return l.quoted(c)
+			text := l.quoted(c)
+			l.bad = l.bad || l.strict && prefix == "b" && strings.Contains(text, `\u`) // JSON has characters, not bytes
+			return text
 		case strings.IndexByte(opening, c) >= 0:
 			items := l.group(depth)
 			if !l.continues() { // in string(4) "abab" and []string{"abab"} the brackets belong to the type
@@ -102,6 +108,7 @@ func (l *literal) value(depth int) string {
 			}
 			prefix = l.rest()[:end]
 			l.pos += end
+			l.check(prefix)
 			if !l.continues() {
 				return wordJSON(prefix)
 			}
@@ -113,6 +120,19 @@ func (l *literal) value(depth int) string {
 func (l *literal) continues() bool {
 	c := l.next(" \t")
 	return c != 0 && strings.IndexByte("'\"`"+opening, c) >= 0 || isLetter(c)
+}
+
+// check sets bad in strict mode for variables, operators and prefixes of strings with variables, such as f"{a}".
+func (l *literal) check(word string) {
+	follows := l.next(blank)
+	constant := json.Valid([]byte(word)) || slices.Contains([]string{"None", "True", "False", "undefined"}, word)
+	switch {
+	case !l.strict, constant, follows != 0 && pairSign(l.rest()) > 0:
+	case isLetter(word[0]) && (follows == '(' || follows == '{'):
+	case (word == "b" || word == "u") && (follows == '"' || follows == '\''):
+	default:
+		l.bad = true
+	}
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
@@ -144,7 +164,10 @@ func (l *literal) quoted(quote byte) string {
 			return b.String()
 		case c == '\\' && l.pos+1 < len(l.data):
 			l.pos++
-			l.escape(&b, l.data[l.pos])
+			l.escape(&b, l.data[l.pos], quote)
+		case quote == '`' && strings.HasPrefix(l.rest(), "${"):
+			l.bad = true
+			b.WriteByte(c)
 		case c == '"' || c == '\\':
 			b.WriteString(`\` + string(c))
 		case c < ' ':
@@ -157,9 +180,12 @@ func (l *literal) quoted(quote byte) string {
 	return `""`
 }
 
-// escape converts a backslash and c to JSON.
-func (l *literal) escape(b *strings.Builder, c byte) {
+// escape converts a backslash and c to JSON. In strict mode, it rejects escapes that differ between JavaScript and
+// Python.
+func (l *literal) escape(b *strings.Builder, c, quote byte) {
 	switch {
+	case l.strict && strings.IndexByte("\"'\\bfnrtuvx\n", c) < 0 && (quote != '`' || strings.IndexByte("`$", c) < 0):
+		l.bad = true
 	case strings.IndexByte(`"\/bfnrtu`, c) >= 0:
 		b.WriteString(`\` + string(c))
 	case c == 'x' && l.pos+2 < len(l.data):
@@ -173,7 +199,7 @@ func (l *literal) escape(b *strings.Builder, c byte) {
 }
 
 // join returns items as JSON. Names that are numbers make a list, as in PHP. Round brackets around a single value have
-// no effect.
+// no effect. The first unnamed argument of a call is the address, and the second is the body.
 func join(items []item, round bool) string {
 	if len(items) == 1 && round && !items[0].named {
 		return items[0].value
@@ -182,22 +208,59 @@ func join(items []item, round bool) string {
 		return i.named && strings.Trim(i.name, "[]0123456789") != ""
 	})
 	var parts []string
+	unnamed := []string{`"url"`, `"body"`, `"more"`}
 	for _, i := range items {
 		switch {
 		case !named:
 			parts = append(parts, i.value)
+		case !i.named && len(unnamed) == 0:
 		case i.named:
 			name := strings.TrimSuffix(strings.TrimPrefix(i.name, "["), "]")
 			if !strings.HasPrefix(name, `"`) {
 				name = string(quoted(name).raw)
 			}
 			parts = append(parts, name+":"+i.value)
+		case strings.HasPrefix(i.value, "{"): // the options argument of fetch and axios
+			if inner := strings.TrimSpace(i.value[1 : len(i.value)-1]); inner != "" {
+				parts = append(parts, inner)
+			}
+		case strings.Trim(i.value, `"ABCDEFGHIJKLMNOPQRSTUVWXYZ`) == "":
+			parts = append(parts, `"method":`+i.value)
+		default:
+			parts = append(parts, unnamed[0]+":"+i.value)
+			unnamed = unnamed[1:]
 		}
 	}
 	if named {
 		return "{" + strings.Join(parts, ",") + "}"
 	}
 	return "[" + strings.Join(parts, ",") + "]"
+}
+
+// calls matches the start of a call that sends a request.
+var calls = regexp.MustCompile(`\b(?:fetch|axios(?:\.(post|put|patch))?|requests?\.(post|put|patch|request))\(`)
+
+// call returns the arguments of the first call that sends a request as JSON, and the position of the call, or -1. The
+// value is "" if the arguments contain an expression.
+func call(data string) (value string, at int) {
+	found := calls.FindStringSubmatchIndex(data)
+	if found == nil {
+		return "", -1
+	}
+	l := &literal{data: data, pos: found[1] - 1, strict: true}
+	items := l.group(0)
+	method := "GET"
+	for _, pair := range [][]int{found[2:4], found[4:6]} {
+		if pair[0] >= 0 {
+			method = data[pair[0]:pair[1]]
+		}
+	}
+	items = append([]item{{`"method"`, string(quoted(strings.ToUpper(method)).raw), true}}, items...)
+	value = join(items, false)
+	if l.bad || !json.Valid([]byte(value)) {
+		return "", found[0]
+	}
+	return value, found[0]
 }
 
 var (
@@ -238,13 +301,22 @@ func printed(data string) (value string, end int) {
 	return join(items, false), end
 }
 
-// program returns the message in printed values or headers. The list is empty for other text.
+// program returns the message in a call or in printed headers. The list is empty for other text.
 func (t *text) program(o Options) []entry {
-	value, end := printed(t.data)
+	value, at := call(t.data)
+	end := len(t.data)
+	if at >= 0 && value == "" {
+		return []entry{{number: 1, signed: true, read: func() (Message, error) {
+			return Message{}, t.fail(at, "this call has a variable or another expression: replace it with its value")
+		}}}
+	}
+	if at < 0 {
+		value, end = printed(t.data)
+		at = len(t.data) - len(strings.TrimLeft(t.data, blank))
+	}
 	if value == "" {
 		return nil
 	}
-	at := len(t.data) - len(strings.TrimLeft(t.data, blank))
 	n := node{json.RawMessage(value), at}
 	part := &text{name: t.name, data: value, above: t.lineOf(at) - 1}
 	var list []entry

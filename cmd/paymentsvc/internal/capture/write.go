@@ -14,6 +14,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // Received converts a server's request to a Message. Proxies that terminate TLS usually set X-Forwarded-Proto.
@@ -109,9 +112,26 @@ func Write(w io.Writer, m Message) error {
 
 var signedHeaders = []string{"content-type", "timestamp", "signature"}
 
-// Curl returns a curl command for a POSIX shell that sends the exact body of m, with signedHeaders. If file is not "",
-// the command sends the body from this file.
-func Curl(m Message, file string) (string, error) {
+// Code returns a program or text that sends the exact body of m, with signedHeaders; "http" has all headers. form is
+// "curl", "fetch", "python", "php" or "http". If file is not "", the curl command sends the body from this file.
+func Code(form string, m Message, file string) (string, error) {
+	switch form {
+	case "curl":
+		return curlCommand(m, file)
+	case "fetch":
+		return fetchCall(m)
+	case "python":
+		return pythonCode(m), nil
+	case "php":
+		return phpCode(m), nil
+	}
+	var text strings.Builder
+	err := Write(&text, m)
+	return text.String(), err
+}
+
+// curlCommand returns a command for a POSIX shell.
+func curlCommand(m Message, file string) (string, error) {
 	// Without these options, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
 	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}
 	if m.Method != http.MethodPost {
@@ -145,4 +165,89 @@ func ShellWord(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// rewritten matches addresses that fetch changes, because the signature may not match the changed address.
+var rewritten = regexp.MustCompile(`(?i)/(?:\.|%2e)|\?.*["'<>]|[^!-~]|^https?://[^/]*(?-i:[A-Z])`)
+
+// fetchCall returns an ECMAScript module.
+func fetchCall(m Message) (string, error) {
+	address, headers := m.URL.String(), map[string]string{}
+	switch {
+	case rewritten.MatchString(address):
+		return "", errors.New("fetch rewrites this address, and the signature may cover it: use -as curl")
+	case !utf8.Valid(m.Body):
+		return "", errors.New("the body is not UTF-8: use -as curl with FILE")
+	}
+	for _, name := range signedHeaders {
+		headers[name] = m.Header.Get(name)
+	}
+	var values []any
+	for _, value := range []any{address, m.Method, headers, string(m.Body)} {
+		text, _ := jsonobject.Encode(value) // encoding these values never fails
+		values = append(values, text)
+	}
+	return fmt.Sprintf(`const response = await fetch(%s, {
+  method: %s,
+  redirect: "error",
+  headers: %s,
+  body: %s,
+});
+console.log(response.status, await response.text());
+`, values...), nil
+}
+
+// pythonCode returns a program for Python 3. Its http.client sends the address unchanged and does not follow redirects.
+func pythonCode(m Message) string {
+	var headers strings.Builder
+	for _, name := range signedHeaders {
+		fmt.Fprintf(&headers, "    %q: %s,\n", name, byteText(m.Header.Get(name), ""))
+	}
+	connection := map[string]string{"http": "HTTPConnection", "https": "HTTPSConnection"}[m.URL.Scheme]
+	return fmt.Sprintf(`import http.client
+
+connection = http.client.%s(%s)
+connection.request(%q, %s, b%s, {
+%s})
+response = connection.getresponse()
+print(response.status, response.read().decode())
+`, connection, byteText(m.URL.Host, ""), m.Method, byteText(m.URL.RequestURI(), ""), byteText(string(m.Body), ""),
+		&headers)
+}
+
+// phpCode returns a program for PHP without extensions, except openssl for https.
+func phpCode(m Message) string {
+	var headers strings.Builder
+	for _, name := range signedHeaders {
+		fmt.Fprintf(&headers, "        %s,\n", byteText(name+": "+m.Header.Get(name), "$"))
+	}
+	return fmt.Sprintf(`<?php
+$response = fopen(%s, 'r', false, stream_context_create(['http' => [
+    'method' => %q,
+    'protocol_version' => 1.1,
+    'follow_location' => 0,
+    'ignore_errors' => true,
+    'header' => [
+%s    ],
+    'content' => %s,
+]]));
+echo stream_get_meta_data($response)['wrapper_data'][0], "\n", stream_get_contents($response), "\n";
+`, byteText(m.URL.String(), "$"), m.Method, &headers, byteText(string(m.Body), "$"))
+}
+
+// byteText returns text as a string in double quotes, for Python and PHP. It writes a backslash before quotes,
+// backslashes and the characters in escaped, and \xNN for bytes outside printable ASCII.
+func byteText(text, escaped string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		switch {
+		case strings.IndexByte(`"\`+escaped, c) >= 0:
+			b.WriteString(`\` + string(c))
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return `"` + b.String() + `"`
 }
