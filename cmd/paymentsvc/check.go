@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -21,7 +23,7 @@ func checkCommand() cli.Command {
 		Name:    "check",
 		Summary: "Check the connection to the service, and learn what the document does not specify",
 		Flags: append(cli.Shared("base-url", "scheme", "scheme-file", "secret-file", "partner", "project", "timeout"),
-			cli.NewFlag("probe", cli.Bool, "", "send the probes, and print the statuses and codes").OnLine(),
+			cli.NewFlag("probe", cli.Bool, "", "send the probes, and derive settings").OnLine(),
 			cli.NewFlag("dry-run", cli.Bool, "", "print the list of requests without sending them").OnLine(),
 			cli.NewFlag("interval", cli.Duration, "DURATION", "pause between requests").With("1s"),
 			cli.NewFlag("order-id", cli.Text, "ID", "order_id of your test payment, to list its status fields").OnLine(),
@@ -34,7 +36,7 @@ rejected correct request ends the run, because each can mean a lockout. Ask the 
 The findings are evidence, not a specification.
 
 Output has no secret, no signature, no order data and no full response. The files of -save have signatures and full
-responses. Exit code 1: the service rejected the request, or the run ended early.`,
+responses. Exit code 1: the service rejected the request, the run ended early, or the error format remains unknown.`,
 		Examples: []string{
 			"paymentsvc check -base-url https://pay.example.com -partner 1 -project 2",
 			"paymentsvc check -probe -dry-run",
@@ -82,8 +84,13 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	}
 	found := check.Derive(seen, stopped)
 	found.Facts = append(facts, found.Facts...)
-	c.Print("findings", found, factLines(key, found.Facts)...)
-	if stopped != "" {
+	lines := factLines(key, found.Facts)
+	if found.Go != "" {
+		lines = append(lines, fmt.Sprintf("%-21s%s", "settings", cmp.Or(found.Settings, "none for the mock server")), "")
+		lines = append(lines, strings.Split(strings.TrimSpace(found.Go), "\n")...)
+	}
+	c.Print("findings", found, lines...)
+	if stopped != "" || found.Go == "" {
 		return cli.No()
 	}
 	return nil

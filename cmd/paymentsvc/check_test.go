@@ -27,18 +27,28 @@ func serveMockFor(t *testing.T, args ...string) (address string, flags []string)
 }
 
 func TestCheckProbesTheMock(t *testing.T) {
-	for format, want := range map[string]string{
-		"fields": "HTTP 404 errors.0.code: order_not_found", "shared": "HTTP 200 errors.0.code: order_not_found",
-		"html": "HTTP 404 errors.0.code: order_not_found", "status": "HTTP 404 empty",
+	for _, test := range []struct{ format, fields, want string }{
+		{"fields", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"fields", "errors.0.code,errors.0.text", `paymentsvc.ErrorFields("errors.0.code", "errors.0.text")`},
+		{"shared", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"html", "e.code,e.text", `paymentsvc.ErrorFields("e.code", "e.text")`},
+		{"status", "e.code,e.text", ""},
 	} {
-		t.Run(format, func(t *testing.T) {
+		format, fields, want := test.format, test.fields, test.want
+		t.Run(format+" "+fields, func(t *testing.T) {
 			d := newDesk(t)
-			address, flags := serveMockFor(
-				t, "-tolerance", "any", "-error-format", format, "-error-fields", "errors.0.code,errors.0.text",
-			)
-			flags = append(flags, "-probe", "-interval", "0s", "-save", "exchanges")
-			assert.Zero(t, d.run(append([]string{"check"}, flags...)...))
-			assert.Contains(t, d.stdout.String(), "unknown order_id     "+want+" (2 observations)\n")
+			address, flags := serveMockFor(t, "-tolerance", "any", "-error-format", format, "-error-fields", fields)
+			flags = append(flags, "-probe", "-interval", "0s", "-json", "-save", "exchanges")
+			code := d.run(append([]string{"check"}, flags...)...)
+			found := d.object("findings")
+			assert.Contains(t, found["go"], want)
+			if want == "" {
+				assert.Equal(t, cli.ExitNo, code, "the error format is open")
+				assert.Empty(t, found["go"])
+			} else {
+				assert.Zero(t, code, d.stdout.String())
+				assert.Contains(t, found["go"], `reported.Code == "order_not_found"`)
+			}
 			assert.Contains(t, d.stderr.String(), "request 19: get_balance, correct request")
 			expect(t, address, `{"that":"started","count":0}`)
 			expect(t, address, `{"that":"messages","direction":"in","at_most":20}`)

@@ -5,11 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -195,6 +202,178 @@ func (r ran) facts(name string) string {
 	return strings.Join(texts, "\n")
 }
 
+func TestDeriveTheErrorFormat(t *testing.T) {
+	reply := func(format string) func(string, string) (int, string) {
+		return func(problem, _ string) (int, string) {
+			c, status := code(problem)
+			return status, fmt.Sprintf(format, c, "The "+problem+" is wrong.")
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		service  *service
+		format   Format
+		notFound string
+		open     string
+	}{
+		{"flat", &service{reply: reply(`{"error_code":%q,"error_message":%q}`)},
+			Format{Code: "error_code", Message: "error_message"}, "E404", ""},
+		{"nested, beside a status", &service{reply: reply(`{"status":"error","error":{"code":%q,"text":%q,"type":"api"}}`)},
+			Format{Code: "error.code", Message: "error.text"}, "E404", ""},
+		{"a list", &service{reply: reply(`{"errors":[{"code":%q,"detail":%q}],"request_id":"r1"}`)},
+			Format{Code: "errors.0.code", Message: "errors.0.detail"}, "E404", ""},
+		{"one shape with an empty code", &service{
+			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":0,"message":""}`,
+			reply: func(problem, _ string) (int, string) {
+				c, _ := code(problem)
+				return 200, fmt.Sprintf(`{"code":%d,"message":"The %s is wrong.","currency":null}`, len(c)*7, problem)
+			},
+		}, Format{Code: "code", Message: "message"}, "28", "not found: another problem also has the code 28"},
+		{"one shape with a code for success", &service{
+			success: `{"payout_balance":1,"expected_balance":0,"currency":"XTS","code":"OK","message":"ok"}`,
+			reply:   reply(`{"code":%q,"message":%q,"currency":null}`),
+		}, Format{Code: "code", Message: "message", Success: "OK"}, "E404", ""},
+		{"one shape with a balance of zero", &service{
+			success: `{"error":{"code":"","text":""},"payout_balance":1,"expected_balance":0,"currency":"XTS"}`,
+			reply: func(problem, _ string) (int, string) {
+				c, _ := code(problem)
+				return 200, fmt.Sprintf(
+					`{"error":{"code":%q,"text":"No."},"payout_balance":0,"expected_balance":0,"currency":""}`, c)
+			},
+		}, Format{Code: "error.code", Message: "error.text"}, "E404", ""},
+		{"one shape with a currency and a code for success", &service{
+			success: `{"code":"OK","payout_balance":1,"expected_balance":0,"currency":"XTS"}`,
+			reply:   reply(`{"code":%q,"hint":%q,"payout_balance":0,"expected_balance":0,"currency":"XTS"}`),
+		}, Format{Code: "code", Message: "hint", Success: "OK"}, "E404", ""},
+		{"only the status", &service{reply: func(problem, _ string) (int, string) {
+			_, status := code(problem)
+			return status, ""
+		}}, Format{}, "", "errors with only an HTTP status"},
+		{"a message that gateways use too", &service{reply: func(string, string) (int, string) {
+			return 403, `{"message":"Forbidden"}`
+		}}, Format{}, "", "no field has a code only in errors"},
+		{"a gateway's HTML for everything", &service{reply: func(string, string) (int, string) { return 403, htmlError }},
+			Format{}, "", "errors in HTML"},
+		{"a gateway's HTML for the signature", &service{reply: func(problem, _ string) (int, string) {
+			if problem == "signature" {
+				return 401, htmlError
+			}
+			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
+		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "errors in HTML"},
+		{"a gateway's JSON for the signature", &service{reply: func(problem, _ string) (int, string) {
+			if problem == "signature" {
+				return 403, `{"message":"Forbidden"}`
+			}
+			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
+		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
+		{"half of the errors in another format", &service{reply: func(problem, _ string) (int, string) {
+			if problem == "order_id" || problem == "user_data" {
+				return 404, `{"fault":"gone-` + problem + `"}`
+			}
+			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
+		}}, Format{}, "", "error format: perhaps"},
+		{"identifiers that differ in each error", &service{reply: func(problem, id string) (int, string) {
+			c, status := code(problem)
+			event := fmt.Sprintf("t%x", time.Now().UnixNano())
+			return status, fmt.Sprintf(`{"event_code":%q,"kind":%q,"about":%q}`, event, c, id)
+		}}, Format{Code: "kind"}, "E404", ""},
+		{"a request's identifier", &service{reply: func(problem, _ string) (int, string) {
+			c, status := code(problem)
+			return status, fmt.Sprintf(`{"request_id":%q,"fault":%q}`, "r-"+problem, c)
+		}}, Format{Code: "fault"}, "E404", ""},
+		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
+			Format{Code: "errors.0.code", Message: "message"}, "E404", ""},
+		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
+			if problem == "timestamp" {
+				return 400, `{"code":"4111111111111111"}`
+			}
+			return 400, `{"code":"5555555555554444"}`
+		}}, Format{}, "", "no field has a code only in errors"},
+		{"5xx, which gateways send", &service{reply: func(problem, _ string) (int, string) {
+			return 500, fmt.Sprintf(`{"code":%q}`, problem)
+		}}, Format{}, "", "no field has a code only in errors"},
+		{"a documented field of starts", &service{reply: reply(`{"status_code":%q,"message":%q}`)},
+			Format{}, "", "no field has a code only in errors"},
+		{"one code for everything", &service{reply: func(string, string) (int, string) { return 400, `{"code":"bad"}` }},
+			Format{}, "", "with 1 codes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := test.service
+			s.past, s.future = 300, 60
+			if s.success == "" {
+				s.success = balance
+			}
+			r := run(t, s, "", 0)
+			assert.Empty(t, r.stopped)
+			assert.Equal(t, test.format, r.Format, r.facts("open"))
+			assert.Contains(t, r.facts("open"), test.open)
+			if strings.Contains(test.open, "not found: another problem") {
+				test.notFound = ""
+			}
+			assert.Equal(t, test.notFound, r.NotFound)
+			assert.Contains(t, r.facts("timestamps"), "accepted from -290 s to +50 s; rejected at -890 s")
+			if test.format.Code == "" {
+				assert.Empty(t, r.Go)
+				return
+			}
+			checkGo(t, r.Go, test.notFound != "")
+		})
+	}
+}
+
+func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
+	for _, test := range []struct {
+		name, open string
+		reply      func(problem string) (string, int)
+	}{
+		{"user_data is no identifier", "the service replied with codes E404 with HTTP 404 and FIELD",
+			func(problem string) (string, int) {
+				if problem == "user_data" {
+					return "FIELD", 400
+				}
+				return code(problem)
+			}},
+		{"a code of the project too", "another problem also has the code E404", func(problem string) (string, int) {
+			if problem == "project" {
+				return "E404", 404
+			}
+			return code(problem)
+		}},
+		{"no error at all", "an unknown payment has no error", func(problem string) (string, int) {
+			if problem == "order_id" || problem == "user_data" {
+				return "", 200
+			}
+			return code(problem)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := run(t, &service{past: 300, future: 300, success: balance, reply: func(problem, _ string) (int, string) {
+				c, status := test.reply(problem)
+				if status == 200 {
+					return status, `{"code":"","lookup_code":"none"}`
+				}
+				return status, fmt.Sprintf(`{"code":%q}`, c)
+			}}, "", 0)
+			assert.Equal(t, "code", r.Format.Code)
+			assert.Empty(t, r.NotFound)
+			assert.Contains(t, r.facts("open"), test.open)
+			checkGo(t, r.Go, false)
+		})
+	}
+}
+
+func TestDeriveNeedsEnoughErrors(t *testing.T) {
+	r := run(t, &service{past: 300, future: 300, success: balance, reply: func(problem, _ string) (int, string) {
+		return 400, fmt.Sprintf(`{"code":%q}`, problem)
+	}}, "", 0)
+	assert.Equal(t, "code", r.Format.Code)
+	few := Derive([]*Exchange{r.seen[0], r.seen[1], r.seen[2], r.seen[4]}, "")
+	assert.Equal(t, Format{}, few.Format)
+	assert.Contains(t, fmt.Sprint(few.Facts), "error format: perhaps code, but only from 2 kinds of errors with 2 codes")
+	one := Derive(r.seen[:1], "")
+	assert.Contains(t, fmt.Sprint(one.Facts), "timestamps: no observation")
+}
+
 func TestRunEndsAtASignOfALockout(t *testing.T) {
 	for _, test := range []struct {
 		name, stopped string
@@ -253,26 +432,17 @@ func TestRunEndsWithTheConnection(t *testing.T) {
 	r := run(t, s, "", 0)
 	assert.Contains(t, r.stopped, "no response: ")
 	assert.Len(t, s.paths, 3, "no retry")
+	assert.Empty(t, r.Go)
 }
 
-func TestDeriveReportsEvidence(t *testing.T) {
+func TestFindingsBesideTheFormat(t *testing.T) {
 	s := &service{past: 40, future: 1 << 30, onceOnly: true, reply: reply,
-		before: func(n int, _ string) (int, string) {
-			if n == 8 {
-				return 500, `{"trace":"of a gateway"}`
-			}
-			return 0, ""
-		},
 		success: `{"payout_balance":"1","expected_balance":"0","currency":"XTS","limits":{"daily":5}}`}
 	r := run(t, s, "order-of-a-test", 100*time.Second)
 	assert.Contains(t, r.facts("timestamps"), "accepted from +0 s to +890 s; rejected at -50 s with HTTP 401")
 	assert.Equal(t, "the same signature again was rejected", r.facts("replay"))
 	extra := "get_balance: limits.daily\nstatus_payment: state.name\nstatus_payment: status"
 	assert.Equal(t, extra, r.facts("extra field"))
-	assert.Equal(t, "code", r.facts("error field"), "without the fields of a 5xx")
-	assert.Equal(t, "HTTP 404 code: E404", r.facts(UnknownData))
-	assert.Equal(t, "HTTP 200", r.facts(Correct))
-	assert.Contains(t, r.facts("open"), "paymentsvc.ErrorFields(CODE, MESSAGE)")
 	assert.NotContains(t, fmt.Sprint(r.Facts), "SUCCESS", "names of fields, no data")
 	assert.Len(t, s.paths, 17)
 
@@ -308,20 +478,11 @@ func TestFindingsRepeatNoCardNumberAndNoSignature(t *testing.T) {
 	for _, broken = range []string{"", card, "no code: " + card} {
 		s.paths = nil
 		r := run(t, s, "", 0)
+		assert.Equal(t, "code", r.Format.Code, "a field with card numbers is no code")
 		text, err := json.Marshal(append(r.Facts, Connection(r.seen[0], "")...))
 		require.NoError(t, err)
 		assert.NotContains(t, string(text), card)
 		assert.Contains(t, string(text), "hidden")
-	}
-}
-
-func TestDeriveReportsFormsOtherThanJSON(t *testing.T) {
-	for body, form := range map[string]string{htmlError: "html", "": "empty", "no": "text"} {
-		r := run(t, &service{past: 300, future: 300, success: balance, reply: func(string, string) (int, string) {
-			return 403, body
-		}}, "", 0)
-		assert.Equal(t, "HTTP 403 "+form, r.facts(WrongKey))
-		assert.Contains(t, r.facts("open"), "no error is JSON")
 	}
 }
 
@@ -405,6 +566,78 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	_, _, err := newSession(server.URL, &http.Transport{}).Run(ctx, Plan(false))
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Len(t, s.paths, 1)
+}
+
+// checkGo type-checks code against the source of package paymentsvc, without the bodies of its functions.
+func checkGo(t *testing.T, source string, notFound bool) {
+	t.Helper()
+	assert.Equal(t, notFound, strings.Contains(source, "func isNotFound"))
+	formatted, err := format.Source([]byte(source))
+	require.NoError(t, err, source)
+	assert.Equal(t, string(formatted), source)
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "payments.go", source, parser.SkipObjectResolution)
+	require.NoError(t, err, source)
+	checker := types.Config{Importer: sdk(t), Error: func(err error) { t.Error(err, "\n"+source) }}
+	pkg, _ := checker.Check("payments", fset, []*ast.File{file}, nil)
+	if notFound && pkg.Scope().Lookup("isNotFound") != nil {
+		signature := pkg.Scope().Lookup("isNotFound").Type().String()
+		assert.Equal(t, "func(e *github.com/paymentsvc/paymentsvc.Error) bool", signature)
+	}
+}
+
+type packages map[string]*types.Package
+
+func (p packages) Import(name string) (*types.Package, error) {
+	if p[name] == nil {
+		return nil, errors.New("not imported: " + name)
+	}
+	return p[name], nil
+}
+
+var sdkPackages = sync.OnceValues(func() (packages, error) {
+	known := packages{}
+	fset := token.NewFileSet()
+	lenient := types.Config{Importer: known, IgnoreFuncBodies: true, Error: func(error) {}}
+	for name, source := range map[string]string{
+		"errors":        "package errors\nfunc As(error, any) bool { return false }\nfunc New(string) error { return nil }",
+		"encoding/json": "package json\ntype RawMessage []byte\nfunc Unmarshal([]byte, any) error { return nil }",
+	} {
+		file, err := parser.ParseFile(fset, name, source, 0)
+		if err != nil {
+			return nil, err
+		}
+		known[name], _ = lenient.Check(name, fset, []*ast.File{file}, nil)
+	}
+	sources, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	var files []*ast.File
+	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	const sdkPath = "github.com/paymentsvc/paymentsvc"
+	known[sdkPath], _ = lenient.Check(sdkPath, fset, files, nil)
+	return known, nil
+})
+
+func sdk(t *testing.T) packages {
+	t.Helper()
+	known, err := sdkPackages()
+	require.NoError(t, err)
+	return known
 }
 
 func TestRecorderRejectsOtherEndpoints(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,8 +32,10 @@ func Connection(x *Exchange, seenIn string) []Fact {
 	if !x.Accepted {
 		cause, next := diagnose(x, seenIn == "notifications")
 		add("failed", nil, "no balance")
-		for _, code := range x.codes() {
-			add("response", nil, "%s", code)
+		for _, name := range fieldsOf(x) {
+			if value := valueAt(x.Body, name); !slices.Contains(documented(), name) && x.isShownCode(name, value) {
+				add("response", nil, "%s: %s", name, value)
+			}
 		}
 		add("likely cause", nil, "%s", cause)
 		add("next", nil, "%s", next)
@@ -45,6 +49,13 @@ func Connection(x *Exchange, seenIn string) []Fact {
 	b := x.Balance
 	add("balance", b.PayoutBalance, "%s %s, expected %s", b.PayoutBalance, x.shown(b.Currency), b.ExpectedBalance)
 	return facts
+}
+
+// isShownCode reports whether the output may contain a field of an error response. The field must be a code, and not
+// long, because a long value may be the signature that the service expected.
+func (x *Exchange) isShownCode(name, value string) bool {
+	isDigest := len(value) > 32 || len(value) > 16 && strings.ContainsAny(value, "0123456789")
+	return codeName.MatchString(name[strings.LastIndexByte(name, '.')+1:]) && x.isCode(value) && !isDigest
 }
 
 // diagnose returns the most likely cause of a failure and the next step. otherKind reports whether the scheme was found
