@@ -2,8 +2,6 @@ package canonical
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -14,8 +12,8 @@ import (
 // BodyCompact appends the JSON of the body without white space between tokens. Texts and numbers keep their bytes. It
 // returns an error if the body is not JSON.
 func BodyCompact(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-	if !json.Valid(m.Body) {
-		return nil, errors.New("canonical: the body is not JSON")
+	if !isJSON(m.Body) {
+		return nil, errNotJSON
 	}
 	return appendCompact(dst, m.Body), nil
 }
@@ -78,8 +76,8 @@ type jsonWriter struct {
 }
 
 func (w jsonWriter) body(dst []byte, m *paymentsvc.Message) ([]byte, error) {
-	if !json.Valid(m.Body) {
-		return nil, errors.New("canonical: the body is not JSON")
+	if !isJSON(m.Body) {
+		return nil, errNotJSON
 	}
 	return w.value(dst, bytes.TrimSpace(m.Body), 0, "")
 }

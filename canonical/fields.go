@@ -2,7 +2,6 @@ package canonical
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -292,16 +291,23 @@ func appendText(dst, value []byte) []byte {
 // with the text of value. For example, With("timestamp", Timestamp, BodySorted) signs the timestamp as one of the
 // fields. The part returns an error if the body is not a JSON object, and the errors of value and part.
 func With(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	return with("With", name, value, part, func(dst, text []byte) []byte { return jsonWriter{}.text(dst, text) })
+	return with("With", name, value, part, func(dst, text []byte) ([]byte, error) {
+		return jsonWriter{}.text(dst, text), nil
+	})
 }
 
 // WithNumber returns a part like [With] that adds value as JSON, such as a number. The part rejects invalid JSON.
 func WithNumber(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
-	return with("WithNumber", name, value, part, func(dst, text []byte) []byte { return append(dst, text...) })
+	return with("WithNumber", name, value, part, func(dst, text []byte) ([]byte, error) {
+		if !isJSON(text) {
+			return nil, errors.New("canonical: the value of WithNumber is not JSON")
+		}
+		return append(dst, text...), nil
+	})
 }
 
 func with(
-	function, name string, value, part paymentsvc.CanonicalFunc, write func(dst, text []byte) []byte,
+	function, name string, value, part paymentsvc.CanonicalFunc, write func(dst, text []byte) ([]byte, error),
 ) paymentsvc.CanonicalFunc {
 	label := append(jsonWriter{}.text(nil, []byte(name)), ':')
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
@@ -309,23 +315,23 @@ func with(
 			return nil, fmt.Errorf("canonical: %s needs a value and a part", function)
 		}
 		object := bytes.TrimSpace(m.Body)
-		if !json.Valid(object) || object[0] != '{' {
-			return nil, errors.New("canonical: the body is not a JSON object")
+		if !isJSON(m.Body) || object[0] != '{' {
+			return nil, errNotObject
 		}
 		text, err := value(nil, m)
 		if err != nil {
 			return nil, err
 		}
-		body := bytes.TrimSpace(bytes.Clone(object[:len(object)-1]))
-		if len(body) > 1 {
-			body = append(body, ',')
-		}
-		body = append(write(append(body, label...), text), '}')
-		if !json.Valid(body) {
-			return nil, fmt.Errorf("canonical: the value of %s is not JSON", function)
-		}
 		other := *m
-		other.Body = body
+		other.Body = bytes.TrimSpace(bytes.Clone(object[:len(object)-1]))
+		if len(other.Body) > 1 {
+			other.Body = append(other.Body, ',')
+		}
+		other.Body, err = write(append(other.Body, label...), text)
+		if err != nil {
+			return nil, err
+		}
+		other.Body = append(other.Body, '}')
 		return part(dst, &other)
 	}
 }

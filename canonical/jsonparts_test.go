@@ -165,6 +165,12 @@ func TestJSONPartsRejectInvalidBodies(t *testing.T) {
 		"fields of a body that is no object": {
 			canonical.Fields(canonical.FieldList{Between: "|"}), `7`, "not a JSON object",
 		},
+		"a field added to an object after another kind of space": {
+			canonical.With("t", canonical.Timestamp, canonical.Body), "\u00a0{}", "not a JSON object",
+		},
+		"a number with another field": {
+			canonical.WithNumber("t", canonical.Literal(`1,"a":2`), canonical.Body), `{}`, "WithNumber is not JSON",
+		},
 		"a compact body that is no JSON": {canonical.BodyCompact, `{`, "not JSON"},
 		"a sorted body that is no JSON":  {canonical.BodySorted, ``, "not JSON"},
 	} {

@@ -2,7 +2,6 @@ package canonical
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -15,38 +14,45 @@ import (
 // member is a field of a JSON object: its name, the bytes of its name between the quotes, and the bytes of its value.
 type member struct{ name, written, value []byte }
 
+var (
+	errNotJSON   = errors.New("canonical: the body is not JSON")
+	errNotObject = errors.New("canonical: the body is not a JSON object")
+)
+
+// isJSON reports whether text is one JSON value.
+func isJSON(text []byte) bool {
+	end := jsonobject.EndOfValue(text, jsonobject.SkipSpace(text, 0))
+	return end >= 0 && jsonobject.SkipSpace(text, end) == len(text)
+}
+
 // membersOfBody appends the fields of a body. It rejects duplicate fields, because programs disagree about which value
 // counts. Its errors contain no bytes of the body.
 func membersOfBody(dst []member, body []byte) ([]member, error) {
-	if !json.Valid(body) {
-		return nil, errors.New("canonical: the body is not JSON")
-	}
 	start := jsonobject.SkipSpace(body, 0)
-	if body[start] != '{' {
-		return nil, errors.New("canonical: the body is not a JSON object")
+	switch {
+	case start < len(body) && body[start] == '{':
+		return members(dst, body[start:])
+	case isJSON(body):
+		return nil, errNotObject
 	}
-	return members(dst, body[start:])
+	return nil, errNotJSON
 }
 
-// members appends the fields of the object at the start of valid JSON.
-func members(dst []member, object []byte) ([]member, error) {
+// members appends the fields of the object at the start of text.
+func members(dst []member, text []byte) ([]member, error) {
 	first := len(dst)
-	for i := jsonobject.SkipSpace(object, 1); object[i] == '"'; {
-		nameEnd := jsonobject.EndOfString(object, i)
-		start := jsonobject.SkipSpace(object, jsonobject.SkipSpace(object, nameEnd)+1) // +1 skips the colon
-		end := jsonobject.EndOfValue(object, start)
-		written := object[i+1 : nameEnd-1]
+	end := jsonobject.Members(text, 0, func(quoted, value []byte) {
+		written := quoted[1 : len(quoted)-1]
 		name := written
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = appendUnescaped(nil, name)
 		}
-		dst = append(dst, member{name, written, object[start:end]})
-		i = jsonobject.SkipSpace(object, end)
-		if object[i] == ',' {
-			i = jsonobject.SkipSpace(object, i+1)
-		}
-	}
-	if repeated(dst[first:]) {
+		dst = append(dst, member{name, written, value})
+	})
+	switch {
+	case end < 0 || jsonobject.SkipSpace(text, end) < len(text):
+		return nil, errNotJSON
+	case repeated(dst[first:]):
 		return nil, errors.New("canonical: duplicate field in the body")
 	}
 	return dst, nil
@@ -155,7 +161,7 @@ func nextRune(s []byte) (r rune, raw bool, rest []byte) {
 
 // hex4 decodes the four digits of \uXXXX.
 func hex4(s []byte) rune {
-	n, _ := strconv.ParseUint(string(s[2:6]), 16, 32) // json.Valid checked the digits
+	n, _ := strconv.ParseUint(string(s[2:6]), 16, 32) // the digits are valid
 	return rune(n)                                    //nolint:gosec // four digits fit
 }
 

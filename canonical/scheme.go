@@ -307,6 +307,8 @@ func (l FieldList) String() string {
 
 // forms returns the options in the text form and the fields in Go.
 func (l FieldList) forms() (text, code []string) {
+	const most = 12 // options of a list
+	text, code = make([]string, 0, most), make([]string, 0, most)
 	if l.Names {
 		text, code = append(text, strconv.Quote(l.Equals)), append(code, "Names: true")
 	}
@@ -323,9 +325,7 @@ func (l FieldList) forms() (text, code []string) {
 		switch {
 		case !o.on(&l):
 		case o.text == "omit":
-			quoted := fmt.Sprintf("%q", l.Omit)
-			quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `" "`, `", "`)
-			text, code = append(text, "omit("+quoted+")"), append(code, fmt.Sprintf("Omit: %#v", l.Omit))
+			text, code = append(text, "omit("+quotedList(l.Omit)+")"), append(code, fmt.Sprintf("Omit: %#v", l.Omit))
 		case o.text == "flat" && l.Path != "":
 			text = append(text, fmt.Sprintf("flat(%q)", l.Path))
 			code = append(code, o.code, fmt.Sprintf("Path: %q", l.Path))

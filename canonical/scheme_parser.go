@@ -2,6 +2,7 @@ package canonical
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -278,21 +279,27 @@ func encoded(e encoding, of parsedPart) parsedPart {
 
 // texts reads texts in brackets, and returns the list and its Go code.
 func (p *parser) texts(least int, many bool) (list []string, code string) {
-	var codes []string
 	p.mark("(", `"(" with a text`)
 	for more := true; more; more = p.takeMark(",") {
 		if len(list) == least && !many {
 			p.fail(p.token.column, `want ")" after %d texts`, least)
 		}
 		list = append(list, p.literal("a text"))
-		codes = append(codes, fmt.Sprintf("%q", list[len(list)-1]))
 	}
 	if len(list) < least {
 		p.fail(p.token.column, `want "," and a text`)
 		return list, ""
 	}
 	p.mark(")", `")"`)
-	return list, strings.Join(codes, ", ")
+	return list, quotedList(list)
+}
+
+func quotedList(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = strconv.Quote(text)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // lookup returns the word of the current token.

@@ -275,6 +275,15 @@ func TestSchemeParsesOptions(t *testing.T) {
 	}
 }
 
+func TestFieldListStringReadsBack(t *testing.T) {
+	list := canonical.FieldList{Between: "|", Omit: []string{" ", `" "`, "a"}}
+	scheme, err := canonical.ParseScheme("hex(" + list.String() + ")")
+	require.NoError(t, err)
+	got, err := scheme.Canonical(nil, &paymentsvc.Message{Body: []byte(`{" ":1,"\" \"":2,"a":3,"b":4}`)})
+	require.NoError(t, err)
+	require.Equal(t, "4", string(got))
+}
+
 func TestSchemeParsesParts(t *testing.T) {
 	for text, want := range schemeCases() {
 		t.Run(text, func(t *testing.T) {

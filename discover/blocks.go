@@ -8,7 +8,8 @@ import (
 )
 
 // A sequence is a piece that joins other pieces with fixed separators. The search places a sequence as one piece,
-// because separate pieces have too many orders. A hit contains the members instead of the sequence.
+// because separate pieces have too many orders. A hit contains the members instead of the sequence, so a sequence has
+// no text form.
 
 // addSequence adds a sequence, unless a member is nil, every sample lacks a member, or the context has ended.
 func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
@@ -24,7 +25,6 @@ func (c *catalogue) addSequence(p piece, gaps []string, members ...*piece) {
 	if !slices.Contains(p.missing, false) {
 		return
 	}
-	p.text, p.desc, p.shape = whole.inner(), whole.describe(), shape{}
 	for _, m := range members {
 		p.cost += m.cost
 		p.hasTimestamp = p.hasTimestamp || m.hasTimestamp || m.kind == ofTimestamp
@@ -53,8 +53,9 @@ func (c *composition) expanded() *composition {
 
 // plainPieces returns plain pieces of a kind up to a rarity.
 func (c *catalogue) plainPieces(rarity int, kinds ...kind) (list []*piece) {
+	take := upTo(rarity, kinds...)
 	for _, p := range c.pieces {
-		if p.members == nil && upTo(rarity, kinds...)(p) {
+		if p.members == nil && take(p.traits()) {
 			list = append(list, p)
 		}
 	}
@@ -318,14 +319,18 @@ func (c *catalogue) allLabels(of []*piece, labels int) (list []*piece) {
 
 // addBrackets adds the lists in brackets, except rare lists and lists with another form of values.
 func (c *catalogue) addBrackets() {
+	fixed := map[rune]*piece{}
+	for _, bracket := range "{}[]()" {
+		fixed[bracket] = c.fixed(string(bracket), "")
+	}
 	for _, p := range slices.Clone(c.pieces) {
-		if p.shelf != lists || p.list == nil || p.around.text != "%s" || p.list.Numbers != 0 || p.list.Constants != 0 ||
+		if p.shelf != lists || p.list == nil || p.around.part != nil || p.list.Numbers != 0 || p.list.Constants != 0 ||
 			p.list.Escaping != 0 || p.rarity == rare || p.members != nil {
 			continue
 		}
-		for _, pair := range []string{"{}", "[]", "()"} {
+		for _, pair := range [][2]rune{{'{', '}'}, {'[', ']'}, {'(', ')'}} {
 			c.addSequence(piece{kind: ofBody, shelf: lists, rarity: rare, group: int(ofBody), list: p.list},
-				[]string{"", ""}, c.fixed(pair[:1], ""), p, c.fixed(pair[1:], ""))
+				[]string{"", ""}, fixed[pair[0]], p, fixed[pair[1]])
 		}
 	}
 }

@@ -118,10 +118,10 @@ func (c *catalogue) addJSON() {
 
 // addForm adds a form of JSON, and its variants with each form of numbers that changes a text.
 func (c *catalogue) addForm(form canonical.JSONForm) {
-	plain := c.addOther(c.jsonPiece(form, asIs()), nil)
+	plain := c.addOther(c.jsonPiece(form, frame{}), nil)
 	for numbers := canonical.NumbersShort; numbers <= canonical.NumbersQuoted; numbers++ {
 		form.Numbers = numbers
-		c.addOther(c.jsonPiece(form, asIs()), plain)
+		c.addOther(c.jsonPiece(form, frame{}), plain)
 	}
 }
 
@@ -129,7 +129,7 @@ func (c *catalogue) addForm(form canonical.JSONForm) {
 func (c *catalogue) addJSONWith(texts ...piece) {
 	var around []frame
 	for _, name := range c.objects[:min(len(c.objects), 3)] {
-		around = append(around, within(name))
+		around = append(around, c.within(name))
 	}
 	for _, of := range fieldsToAdd {
 		for i, name := range of.names {
@@ -194,7 +194,7 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 		p.rarity = max(p.rarity, rare)
 	}
 	p.cost += options
-	if around.text != "%s" {
+	if around.part != nil {
 		p.shelf, p.rarity = lists, rare
 	}
 	return p.in(around)

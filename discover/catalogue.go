@@ -66,13 +66,13 @@ type piece struct {
 	kind         kind
 	rarity       int
 	shelf        shelf
-	identity     bool     // identifies the caller or the call; long compositions contain such pieces
-	names        []string // name of a header, or path of a field
-	cost         int      // higher for less simple pieces
-	text, desc   string   // text form of a scheme, and words for Match.Description
-	hasTimestamp bool     // contains the timestamp, but has another kind
-	needs        []string // properties of a sample that distinguishes the piece from a simpler piece
-	part         paymentsvc.CanonicalFunc
+	identity     bool                     // identifies the caller or the call; long compositions contain such pieces
+	names        []string                 // name of a header, or path of a field
+	cost         int                      // higher for less simple pieces
+	text, desc   string                   // text form of a scheme, and words for Match.Description
+	hasTimestamp bool                     // contains the timestamp, but has another kind
+	needs        []string                 // properties of a sample that distinguishes the piece from a simpler piece
+	part, inner  paymentsvc.CanonicalFunc // inner is the part inside around, or nil
 	shape        shape
 	list         *canonical.FieldList // options of a list of all fields
 	json         *canonical.JSONForm  // options of JSON
@@ -82,6 +82,19 @@ type piece struct {
 	texts        []string             // by sample
 	missing      []bool               // by sample; true if the sample lacks the part
 	key          string               // see id
+}
+
+// traits are the properties by which a plan chooses pieces. Thousands of pieces share their traits.
+type traits struct {
+	kind             kind
+	shelf            shelf
+	rarity, cost     int
+	identity         bool
+	isList, isDigest bool
+}
+
+func (p *piece) traits() traits {
+	return traits{p.kind, p.shelf, p.rarity, p.cost, p.identity, p.list != nil, p.shape.form == digest}
 }
 
 // has reports whether a sample has the piece.
@@ -97,9 +110,11 @@ type catalogue struct {
 	objects []string   // top-level fields with an object
 	paths   [][]string // fields with a scalar value, the shortest paths first
 	pieces  []*piece
+	frames  map[string]frame  // see addedField
 	byText  map[string]*piece // labelled pieces by group and text form; nil for a piece that read rejected
 	groups  map[string]int    // groups other than those of a whole kind, by name
 	next    int               // number of the next group
+	buffer  []byte            // for the next text of a piece
 	spent   int               // bytes of bodies read by this family of pieces
 	limit   int               // maximum of spent
 	cut     bool              // whether maxSpent ended a family
@@ -109,7 +124,7 @@ type catalogue struct {
 func newCatalogue(
 	ctx context.Context, samples []*sample, secret paymentsvc.Secret, words []string,
 ) *catalogue {
-	c := emptyCatalogue(ctx, samples, secret)
+	c := emptyCatalogue(ctx, samples, secret, revealing(secret))
 	c.fill(
 		c.addMessage, c.addAddress, c.addBody, c.addJSON, c.addEnvelopes, c.addHeaders, c.addFields, c.addSecret,
 		func() { c.addWords(words) }, c.addLists, c.addDigests,
@@ -121,10 +136,12 @@ func newCatalogue(
 	return c
 }
 
-func emptyCatalogue(ctx context.Context, samples []*sample, secret paymentsvc.Secret) *catalogue {
+func emptyCatalogue(
+	ctx context.Context, samples []*sample, secret paymentsvc.Secret, hidden []string,
+) *catalogue {
 	c := &catalogue{
 		ctx: ctx, samples: samples, secret: secret, groups: map[string]int{}, next: int(ofHeader),
-		byText: map[string]*piece{}, limit: maxSpent, hidden: revealing(secret),
+		frames: map[string]frame{}, byText: map[string]*piece{}, limit: maxSpent, hidden: hidden,
 	}
 	c.readFields()
 	return c
@@ -151,9 +168,10 @@ func (c *catalogue) add(p piece) bool {
 
 // addOther adds a piece if its texts differ from the texts of simpler. It returns the added piece, or simpler.
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
-	made := c.read(p)
+	made := c.readTexts(p)
 	if made == nil ||
-		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.missing, simpler.missing) {
+		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.missing, simpler.missing) ||
+		!c.describe(made) {
 		return simpler
 	}
 	c.pieces = append(c.pieces, made)
@@ -166,7 +184,24 @@ const maxSpent = 24 << 20
 // read returns a piece with its texts, or nil if every sample lacks it. It also returns nil for an invalid or revealing
 // text form, above the limit of read bytes, and after the end of the context.
 func (c *catalogue) read(p piece) *piece {
-	if c.ctx.Err() != nil || c.showsSecret(p.text) { // results must not contain the secret
+	made := c.readTexts(p)
+	if made == nil || !c.describe(made) {
+		return nil
+	}
+	return made
+}
+
+// describe sets the text form of a list. It reports whether the text form is free of the secret, as results must be.
+func (c *catalogue) describe(p *piece) bool {
+	if p.text == "" {
+		p.describeList()
+	}
+	return !c.showsSecret(p.text)
+}
+
+// readTexts is read without the text form of a list, because most catalogues have fewer lists than forms of lists.
+func (c *catalogue) readTexts(p piece) *piece {
+	if c.ctx.Err() != nil {
 		return nil
 	}
 	if p.part == nil {
@@ -182,13 +217,24 @@ func (c *catalogue) read(p piece) *piece {
 		c.cut = true
 		return nil
 	}
-	p.texts, p.missing, p.key = nil, nil, ""
-	for _, s := range c.samples {
+	p.texts, p.missing, p.key = make([]string, len(c.samples)), make([]bool, len(c.samples)), ""
+	for i, s := range c.samples {
+		part, m := p.part, &s.message
 		if p.kind.ofBody() {
-			c.spent += len(s.message.Body)
+			c.spent += len(m.Body)
 		}
-		text, err := p.part(nil, &s.message)
-		p.texts, p.missing = append(p.texts, string(text)), append(p.missing, err != nil)
+		if p.inner != nil && p.around.messages != nil {
+			part, m, p.missing[i] = p.inner, &p.around.messages[i], p.around.missing[i]
+		}
+		if p.missing[i] {
+			continue
+		}
+		text, err := part(c.buffer[:0], m)
+		if err != nil {
+			p.missing[i] = true
+			continue
+		}
+		c.buffer, p.texts[i] = text, string(text)
 	}
 	if !slices.Contains(p.missing, false) {
 		return nil

@@ -40,22 +40,21 @@ var errMissing = errors.New("discover: the sample has no such part")
 
 // text returns the text of the composition in a sample.
 func (c *composition) text(sample int) (string, error) {
-	var b strings.Builder
-	b.WriteString(c.lead)
+	parts := append(make([]string, 0, 16), c.lead)
 	for i, p := range c.pieces {
 		if !p.has(sample) {
 			return "", errMissing
 		}
 		if i > 0 {
-			b.WriteString(c.gaps[i-1])
+			parts = append(parts, c.gaps[i-1])
 		}
-		b.WriteString(p.texts[sample])
+		parts = append(parts, p.texts[sample])
 	}
-	b.WriteString(c.trail)
+	whole := strings.Join(append(parts, c.trail), "")
 	if c.wrap == nil {
-		return b.String(), nil
+		return whole, nil
 	}
-	text, err := c.wrap.part(canonical.Literal(b.String()))(nil, nil)
+	text, err := c.wrap.part(canonical.Literal(whole))(nil, nil)
 	return string(text), err
 }
 
@@ -83,7 +82,7 @@ func (c *composition) scheme(encoding string, form canonical.SecretForm) string 
 func (c *composition) inner() string {
 	inner := strings.Join(c.words(func(p *piece) string { return p.text }, true), " ")
 	if c.wrap != nil {
-		inner = fmt.Sprintf(c.wrap.text, inner)
+		inner = c.wrap.of(inner)
 	}
 	return inner
 }

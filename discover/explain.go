@@ -72,7 +72,6 @@ func (f *finder) readings(h *hit) (whole, some []*composition) {
 		}
 		return len(whole) >= maxReadings
 	}
-	keep(&h.composition)
 	r := &reader{text: text, classes: f.classes(text), keep: keep}
 	r.siblings(h.composition, 0, f.primary)
 	r.alike()
@@ -232,8 +231,8 @@ func (f *finder) partial(all []*composition, h *hit, result *Result) {
 	const maxOfSample = 3
 	enough := len(result.Partial) + maxOfSample
 	for _, c := range all {
-		if len(f.explained(c, h)) < most || len(result.Partial) == enough {
-			continue
+		if len(result.Partial) == enough {
+			break
 		}
 		for _, e := range f.samples[f.primary].encodings {
 			if m := f.match(c, h, e.spelling); len(m.Samples) == most {

@@ -146,9 +146,10 @@ func leaves(dst [][]string, above []string, list []member) [][]string {
 
 // addListOf adds a list of the fields of an object, with each treatment of null and booleans that changes a text.
 func (c *catalogue) addListOf(object string, l canonical.FieldList) {
-	simplest := c.addOther(c.listPiece(l, within(object), uncommon), nil)
+	around := c.within(object)
+	simplest := c.addOther(c.listPiece(l, around, uncommon), nil)
 	for _, v := range valuesTogether {
 		l.Constants, l.OmitEmpty, l.OmitNull = v.constants, v.omit == "empty", v.omit == "null"
-		c.addOther(c.listPiece(l, within(object), uncommon), simplest)
+		c.addOther(c.listPiece(l, around, uncommon), simplest)
 	}
 }

@@ -58,7 +58,7 @@ func signed(t testing.TB, part paymentsvc.CanonicalFunc, m paymentsvc.Message) d
 
 func find(t testing.TB, samples ...discover.Sample) (discover.Result, error) {
 	t.Helper()
-	return discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: 0.02})
+	return discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: 0.005})
 }
 
 // requireTexts wants the text of each match to read back to the scheme and the key of the match.
@@ -244,6 +244,69 @@ func TestFindCorrectsTheFirstSampleByTheOthers(t *testing.T) {
 			require.Contains(t, result.Matches[0].Expr, "canonical.BodySorted")
 		})
 	}
+}
+
+// In each sample, another header has the value of the field, and the search finds the header.
+func TestFindReadsTheTextWithOtherParts(t *testing.T) {
+	field := canonical.Field("user_data")
+	for want, part := range map[string]paymentsvc.CanonicalFunc{
+		`hex(timestamp "#" field("user_data") "#" path)`: canonical.Join("#", canonical.Timestamp, field, canonical.Path),
+		`hex(timestamp "." field("user_data") "|" path)`: canonical.Join(
+			".", canonical.Timestamp, canonical.Join("|", field, canonical.Path),
+		),
+		`hex(hex(sha256(timestamp "|" field("user_data") "|" method)))`: canonical.SHA256(
+			paymentsvc.Hex, canonical.Join("|", canonical.Timestamp, field, canonical.Method),
+		),
+	} {
+		const address = "https://a.example/v1"
+		result, err := findSigned([]discover.Sample{
+			signed(t, part, post(address, "1700000000", `{"user_data":"n-1"}`, "X-Nonce", "n-1", "X-Other", "o-1")),
+			signed(t, part, post(address, "1700000001", `{"user_data":"n-2"}`, "X-Nonce", "n-3", "X-Other", "n-2")),
+		}, discover.Options{Secret: secret}, "1700000000 n-1 POST /v1 1700000001 n-2")
+		require.NoError(t, err, want)
+		require.Equal(t, want, result.Matches[0].Text)
+	}
+}
+
+// The first search finds the scheme of one sample, or of two.
+func TestPartialExplainsTheMostSamples(t *testing.T) {
+	for _, short := range []int{0, 2} {
+		var samples []discover.Sample
+		for i, part := range []paymentsvc.CanonicalFunc{canonical.Path, canonical.Body, canonical.Body} {
+			body := fmt.Sprintf(`{"a":"%d%s"}`, i, strings.Repeat("x", (i-short)*(i-short)))
+			samples = append(samples, signed(t, part, post(cardURL, "1700000000", body)))
+		}
+		result, err := findSigned(samples, discover.Options{Secret: secret}, "/v1/init_payment/card",
+			string(samples[1].Message.Body), string(samples[2].Message.Body))
+		require.ErrorIs(t, err, discover.ErrNoMatch)
+		for _, p := range result.Partial {
+			require.Equal(t, []string{"sample 2", "sample 3"}, p.Samples)
+		}
+		require.NotEmpty(t, result.Partial)
+	}
+}
+
+// The search of the first sample finds the text without its frame, which does not explain the second sample.
+func TestFindDropsPartialMatchesForAMatch(t *testing.T) {
+	part := canonical.Lower(canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"}))
+	result, err := findSigned([]discover.Sample{
+		signed(t, part, post(cardURL, "1700000000", `{"a":"x"}`)),
+		signed(t, part, post(cardURL, "1700000001", `{"a":"X","b":1}`)),
+	}, discover.Options{Secret: secret}, "a=x", "a=X&b=1")
+	require.NoError(t, err)
+	require.Equal(t, `hex(lower(fields(sorted, "=", "&")))`, result.Matches[0].Text)
+	require.Empty(t, result.Partial)
+}
+
+func TestUndecidedListsOtherBordersBetweenTheParts(t *testing.T) {
+	part := canonical.Join("", canonical.Timestamp, canonical.Field("a"), canonical.Field("b"))
+	result, err := findSigned(
+		[]discover.Sample{signed(t, part, post(cardURL, "1700000000", `{"a":"1","b":"23","c":"12","d":"3"}`))},
+		discover.Options{Secret: secret}, "1700000000123",
+	)
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(result.Undecided), `canonical.Join("", canonical.Timestamp, canonical.Field("c"), `+
+		`canonical.Field("d")) a sample with other values in its fields`)
 }
 
 // What one sample shows must not be lost for another one, whatever its fields, its address or its secret are.

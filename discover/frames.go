@@ -9,32 +9,46 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// frame surrounds a part. The text form of the part replaces %s in text.
+// frame surrounds a part. The text form of the part is between before and after. The zero frame changes nothing.
 type frame struct {
-	text   string
-	part   func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
-	inside string // field whose object contains all signed fields; "" for other frames
-	desc   string // description of a frame around a whole text, with %s for this text
-	loses  string // see shape
+	before, after string
+	part          func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
+	messages      []paymentsvc.Message // by sample, the message for the part inside; nil for an unchanged message
+	missing       []bool               // by sample; true if the frame rejects the message
+	inside        string               // field whose object contains all signed fields; "" for other frames
+	desc          string               // description of a frame around a whole text, with %s for this text
+	loses         string               // see shape
 }
 
-func asIs() frame {
-	return frame{text: "%s", part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return p }}
-}
+func (f frame) of(text string) string { return f.before + text + f.after }
 
-func within(name string) frame {
-	return frame{
-		text: fmt.Sprintf("within(%q, %%s)", name), inside: name,
+func (c *catalogue) within(name string) frame {
+	return c.prepared(frame{
+		before: fmt.Sprintf("within(%q, ", name), after: ")", inside: name,
 		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return canonical.Within(name, p) },
-	}
+	})
 }
 
-// around returns the frame with another frame inside it. The result has only text and part.
-func (f frame) around(inner frame) frame {
-	return frame{
-		text: fmt.Sprintf(f.text, inner.text),
-		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return f.part(inner.part(p)) },
+// around returns the frame with another frame inside it.
+func (c *catalogue) around(outer, inner frame) frame {
+	return c.prepared(frame{
+		before: outer.before + inner.before, after: inner.after + outer.after,
+		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return outer.part(inner.part(p)) },
+	})
+}
+
+// prepared returns a frame that changes the body, with the changed messages. Large bodies take too much memory.
+func (c *catalogue) prepared(f frame) frame {
+	for _, s := range c.samples {
+		if c.large() {
+			break
+		}
+		body, err := f.part(canonical.Body)(nil, &s.message)
+		m := s.message
+		m.Body = body
+		f.messages, f.missing = append(f.messages, m), append(f.missing, err != nil)
 	}
+	return f
 }
 
 // digestOf returns the frame of a digest in an encoding. The encoding "" is the bytes of the digest.
@@ -45,15 +59,20 @@ func digestOf(name, encoding string) frame {
 	in := map[string]paymentsvc.Encoding{
 		"": canonical.Raw, "hex": paymentsvc.Hex, "HEX": paymentsvc.HexUpper, "base64": base64.StdEncoding,
 	}[encoding]
-	text := name + "(%s)"
+	f := frame{before: name + "(", after: ")"}
 	if encoding != "" {
-		text = encoding + "(" + text + ")"
+		f.before, f.after = encoding+"("+f.before, "))"
 	}
-	return frame{text: text, part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }}
+	f.part = func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return digest(in, p) }
+	return f
 }
 
 // addedField returns the frame that adds a field to the body. function is with or with-number.
 func (c *catalogue) addedField(function, name, value string) frame {
+	before := fmt.Sprintf("%s(%q, %s, ", function, name, value)
+	if known, ok := c.frames[before]; ok {
+		return known
+	}
 	scheme, _, err := canonical.ParseSchemeWith(schemeText("hex", value, canonical.SecretText, false), c.secret)
 	if err != nil {
 		c.err = err
@@ -62,26 +81,33 @@ func (c *catalogue) addedField(function, name, value string) frame {
 	if function == "with-number" {
 		add = canonical.WithNumber
 	}
-	return frame{
-		text: fmt.Sprintf("%s(%q, %s, %%s)", function, name, value),
+	c.frames[before] = c.prepared(frame{
+		before: before, after: ")",
 		part: func(p paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc { return add(name, scheme.Canonical, p) },
-	}
+	})
+	return c.frames[before]
 }
 
 // in returns the piece in a frame.
 func (p piece) in(around frame) piece {
-	p.around = around
-	if around.text == "%s" {
+	if around.part == nil {
 		return p
 	}
-	p.text, p.part = fmt.Sprintf(around.text, p.text), around.part(p.part)
+	p.around, p.inner, p.part = around, p.part, around.part(p.part)
 	p.cost += 6 // more than a separate piece with the secret or the timestamp
 	if around.inside != "" {
 		p.cost -= 3
 	}
-	p.desc += " (" + strings.TrimSuffix(around.text, ", %s)") + ")"
-	p.hasTimestamp = strings.Contains(around.text, "timestamp")
+	p.hasTimestamp = strings.Contains(around.before, "timestamp")
+	if p.text != "" {
+		p.text, p.desc = around.of(p.text), around.words(p.desc)
+	}
 	return p
+}
+
+// words returns the description of a piece in the frame.
+func (f frame) words(desc string) string {
+	return desc + " (" + strings.TrimSuffix(f.before, ", ") + ")"
 }
 
 // wrappings are the frames around a whole text.
@@ -94,7 +120,7 @@ var wrappings = []*frame{
 }
 
 func inCase(name string, part func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc) *frame {
-	return &frame{text: name + "(%s)", desc: "%s, all in " + name + " case", part: part, loses: losesCase}
+	return &frame{before: name + "(", after: ")", desc: "%s, all in " + name + " case", part: part, loses: losesCase}
 }
 
 func inDigest(name, encoding, desc string) *frame {

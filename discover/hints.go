@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -30,12 +31,11 @@ func (f *finder) hints(result *Result) (hints []string) {
 		hints,
 		"the secret: check that it is the complete secret key of the sample's project at the time of the sample",
 	)
-	fewest := 0
+	fewest := math.MaxInt
 	for _, s := range f.samples {
 		hints = append(hints, s.hints()...)
-		if list, _ := members(s.message.Body); fewest == 0 || len(list) < fewest {
-			fewest = len(list)
-		}
+		list, _ := members(s.message.Body)
+		fewest = min(fewest, len(list))
 	}
 	if f.catalogue.cut {
 		hints = append(

@@ -62,7 +62,7 @@ const rounds = 3
 
 // wider returns the stages for an effort above 1. They have longer compositions, all separators and all readings of the
 // secret, up to the remaining work.
-func wider(pieces []present, keys []key, left float64) (list []*stage) {
+func wider(pieces present, keys []key, left float64) (list []*stage) {
 	for round := 1; round <= rounds; round++ {
 		for i, p := range plans {
 			p.what = fmt.Sprintf("%s, wider (%d)", p.what, round)
@@ -117,6 +117,7 @@ func (s *stage) fit(limit float64) {
 func (s *stage) count() {
 	longest := min(s.wanted, len(s.groups))
 	s.counts = make([]float64, longest+1)
+	tied := s.tallies()
 	if s.mixed {
 		edges := float64(len(s.ends.edges("")[0].trails) * len(s.keys))
 		for n, orders := range s.orders("", longest)[1:] {
@@ -124,7 +125,6 @@ func (s *stage) count() {
 		}
 		return
 	}
-	tied := s.tiedSeparators()
 	var untied []float64 // orders for every separator that is not tied
 	for _, gap := range s.gaps {
 		orders := untied
@@ -144,26 +144,45 @@ func (s *stage) count() {
 	}
 }
 
-// tiedSeparators returns the separators of texts that fit only these separators.
-func (s *stage) tiedSeparators() map[string]bool {
-	tied := map[string]bool{}
-	for _, g := range s.groups {
-		for _, p := range g.pieces {
+// tally counts the plain and the special texts of a group.
+type tally [2]float64
+
+// tallies counts the texts of each group that fit every separator, or only some separators; see fits. It returns the
+// latter separators.
+func (s *stage) tallies() map[string]bool {
+	all := map[string]bool{}
+	for i := range s.groups {
+		g := &s.groups[i]
+		g.free, g.tied = tally{}, map[string]tally{}
+		for t, p := range g.pieces {
+			kind := 0
+			if g.isSpecial(t) {
+				kind = 1
+			}
+			tie := func(gap string) {
+				count := g.tied[gap]
+				count[kind]++
+				g.tied[gap], all[gap] = count, true
+			}
 			switch {
 			case p.shelf == targets:
-				tied[p.gaps[0]] = true
-				tied["\n"] = true // a target with a space also fits a line break
+				tie(p.gaps[0])
+				if p.gaps[0] == " " {
+					tie("\n")
+				}
 			case s.own && p.list != nil:
-				tied[p.list.Between] = true
+				tie(p.list.Between)
+			default:
+				g.free[kind]++
 			}
 		}
 	}
-	return tied
+	return all
 }
 
 // orders counts the choices and orders of up to longest pieces for a separator, by the number of pieces.
 func (s *stage) orders(gap string, longest int) []float64 {
-	var bodies [2]float64 // plain and special texts of a body at an end
+	var bodies tally // texts of a body at an end
 	// sets[n][x][o] counts the choices of n pieces with x extras and o special texts.
 	sets := make([][][]float64, longest+1)
 	for n := range sets {
@@ -175,16 +194,12 @@ func (s *stage) orders(gap string, longest int) []float64 {
 	sets[0][0][0] = 1
 	for i := range s.groups {
 		g := &s.groups[i]
-		var texts [2]float64
-		for t := range g.texts {
-			switch {
-			case !s.fits(g, t, gap):
-			case g.isSpecial(t):
-				texts[1]++
-			default:
-				texts[0]++
-			}
+		texts, tied := g.free, g.tied[gap]
+		if g.kind == ofNothing && gap == "" {
+			texts = tally{}
 		}
+		texts[0] += tied[0]
+		texts[1] += tied[1]
 		if s.bodyAtEnd && g.kind == ofBody {
 			bodies = texts
 			continue
@@ -201,7 +216,7 @@ func (s *stage) orders(gap string, longest int) []float64 {
 			}
 		}
 	}
-	for n := longest; n > 0 && bodies != [2]float64{}; n-- { // with the body first, or last
+	for n := longest; n > 0 && bodies[0]+bodies[1] > 0; n-- { // with the body first, or last
 		places := 2.0
 		if n == 1 {
 			places = 1
@@ -212,7 +227,7 @@ func (s *stage) orders(gap string, longest int) []float64 {
 }
 
 // choose adds the choices that include a text of a group.
-func (s *stage) choose(sets [][][]float64, texts [2]float64, isExtra bool) {
+func (s *stage) choose(sets [][][]float64, texts tally, isExtra bool) {
 	extra := 0
 	if isExtra {
 		extra = 1

@@ -50,7 +50,7 @@ func (c *catalogue) addLists() {
 			for _, name := range c.names {
 				omit := base
 				omit.Omit = []string{name}
-				c.addOther(c.listPiece(omit, asIs(), rare), nil)
+				c.addOther(c.listPiece(omit, frame{}, rare), nil)
 			}
 		}
 	}
@@ -63,10 +63,10 @@ func (c *catalogue) addList(l canonical.FieldList, place int) {
 	if place > 2 && l.Names || place > 5 || l.Names && l.Equals != "=" && l.Equals != ":" {
 		rarity = uncommon
 	}
-	base := c.addOther(c.listPiece(l, asIs(), rarity), nil)
+	base := c.addOther(c.listPiece(l, frame{}, rarity), nil)
 	c.addValues(l, rarity, base)
 	l.Nested = canonical.NestedOmitted
-	if omitted := c.addOther(c.listPiece(l, asIs(), rarity), base); omitted != base {
+	if omitted := c.addOther(c.listPiece(l, frame{}, rarity), base); omitted != base {
 		c.addValues(l, rarity, omitted)
 	}
 	paths := []string{""}
@@ -78,7 +78,7 @@ func (c *catalogue) addList(l canonical.FieldList, place int) {
 	}
 	l.Nested = canonical.NestedFlat
 	for _, l.Path = range paths {
-		if flat := c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), base); flat != base {
+		if flat := c.addOther(c.listPiece(l, frame{}, max(rarity, uncommon)), base); flat != base {
 			c.addValues(l, max(rarity, uncommon), flat)
 		}
 	}
@@ -99,14 +99,14 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 		l.Constants, l.OmitEmpty, l.OmitNull, l.Numbers = 0, false, false, 0
 		escaped := base
 		if l.Escaping != 0 {
-			escaped = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), base)
+			escaped = c.addOther(c.listPiece(l, frame{}, max(rarity, uncommon)), base)
 		}
 		for _, v := range valuesTogether {
 			l.Constants, l.OmitEmpty, l.OmitNull = v.constants, v.omit == "empty", v.omit == "null"
 			l.Numbers = canonical.NumbersAsSent
 			simpler := escaped
 			if v.constants != 0 || v.omit != "" {
-				if simpler = c.addOther(c.listPiece(l, asIs(), max(rarity, uncommon)), escaped); simpler == escaped {
+				if simpler = c.addOther(c.listPiece(l, frame{}, max(rarity, uncommon)), escaped); simpler == escaped {
 					continue
 				}
 			}
@@ -115,7 +115,7 @@ func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 				last = min(last, canonical.NumbersPython)
 			}
 			for l.Numbers = canonical.NumbersShort; l.Numbers <= last; l.Numbers++ {
-				c.addOther(c.listPiece(l, asIs(), rare), simpler)
+				c.addOther(c.listPiece(l, frame{}, rare), simpler)
 			}
 		}
 	}
@@ -140,38 +140,46 @@ var valuesTogether = []values{
 	{canonical.ConstantsNoNull, "", canonical.NumbersShort},
 }
 
-// listPiece returns the piece of a list. Each uncommon option adds to its cost.
+// listPiece returns the piece of a list without its text form; see describeList.
 func (c *catalogue) listPiece(l canonical.FieldList, around frame, rarity int) piece {
-	p := piece{
-		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(l), list: &l, around: around, cost: 4,
-		text: l.String(), part: canonical.Fields(l), desc: "values of all fields of the body",
-	}
+	return piece{
+		kind: ofBody, shelf: lists, rarity: rarity, shape: listShape(&l), list: &l, part: canonical.Fields(l), cost: 4,
+	}.in(around)
+}
+
+// describeList sets the text form and the description of a list. Each uncommon option adds to its cost.
+func (p *piece) describeList() {
+	l := p.list
+	words := []string{"values of all fields of the body"}
 	if l.Names {
-		p.desc = fmt.Sprintf("all fields of the body as name%svalue", l.Equals)
+		words[0] = fmt.Sprintf("all fields of the body as name%svalue", l.Equals)
 	}
-	add := func(set bool, cost int, words string) {
+	add := func(set bool, cost int, text, value string) {
 		if set {
 			p.cost += cost
-			p.desc += ", " + words
+			words = append(words, text+value)
 		}
 	}
-	add(l.Between != "", 0, strconv.Quote(l.Between)+" between")
-	add(l.Unseparated, 0, "without separators")
-	add(l.AsSent, 1, "in the order of the body")
-	add(!l.AsSent, 0, "sorted by name")
-	add(l.Nested == canonical.NestedOmitted, 2, "without nested fields")
-	add(l.Nested == canonical.NestedFlat, 2, "nested fields level by level")
-	add(l.Path != "", 1, "their names joined by "+l.Path)
-	add(l.OmitEmpty, 2, "without empty fields")
-	add(l.OmitNull, 3, "without null")
-	add(l.Escaping != 0, 2+int(l.Escaping), "escaped: "+l.Escaping.String())
-	add(l.Numbers != 0, 2+int(l.Numbers), "numbers: "+l.Numbers.String())
-	add(l.Constants != 0, 2+int(l.Constants), l.Constants.String())
+	add(l.Between != "", 0, strconv.Quote(l.Between), " between")
+	add(l.Unseparated, 0, "without separators", "")
+	add(l.AsSent, 1, "in the order of the body", "")
+	add(!l.AsSent, 0, "sorted by name", "")
+	add(l.Nested == canonical.NestedOmitted, 2, "without nested fields", "")
+	add(l.Nested == canonical.NestedFlat, 2, "nested fields level by level", "")
+	add(l.Path != "", 1, "their names joined by ", l.Path)
+	add(l.OmitEmpty, 2, "without empty fields", "")
+	add(l.OmitNull, 3, "without null", "")
+	add(l.Escaping != 0, 2+int(l.Escaping), "escaped: ", l.Escaping.String())
+	add(l.Numbers != 0, 2+int(l.Numbers), "numbers: ", l.Numbers.String())
+	add(l.Constants != 0, 2+int(l.Constants), "", l.Constants.String())
 	if len(l.Omit) > 0 {
-		add(true, 4, fmt.Sprintf("without %q", l.Omit[0]))
+		add(true, 4, "without ", strconv.Quote(l.Omit[0]))
 		p.needs = []string{fmt.Sprintf("another value of %q", l.Omit[0])}
 	}
-	return p.in(around)
+	p.text, p.desc = l.String(), strings.Join(words, ", ")
+	if p.around.part != nil {
+		p.text, p.desc = p.around.of(p.text), p.around.words(p.desc)
+	}
 }
 
 // addDigests adds digests of common lists and of common JSON.
@@ -188,7 +196,7 @@ func (c *catalogue) addDigests() {
 		if p.json != nil {
 			likely = p.rarity == uncommon && p.json.Numbers <= canonical.NumbersPython
 		}
-		if p.list == nil && p.json == nil || p.around.text != "%s" || !likely {
+		if p.list == nil && p.json == nil || p.around.part != nil || !likely {
 			continue
 		}
 		for i, name := range []string{"md5", "sha256", "sha1", "sha512"} {
@@ -197,7 +205,7 @@ func (c *catalogue) addDigests() {
 				d.shelf, d.rarity, d.cost = digests, min(uncommon, i/2+j), p.cost+4+i+j
 				d.shape = shape{form: digest, list: p.shape.list, loses: p.shape.loses}
 				d.around = digestOf(name, encoding)
-				d.text, d.part = fmt.Sprintf(d.around.text, p.text), d.around.part(p.part)
+				d.text, d.part = d.around.of(p.text), d.around.part(p.part)
 				d.desc = fmt.Sprintf("%s in %s of %s", strings.ToUpper(name), encoding, p.desc)
 				c.add(d)
 			}
@@ -253,10 +261,10 @@ func (c *catalogue) addListsWith(base canonical.FieldList) {
 // stampsAround returns the frames that add the timestamp to a frame.
 func (c *catalogue) stampsAround(inner frame) (list []frame) {
 	for _, name := range []string{"timestamp", "ts", "nonce", "timeStamp", "time"} {
-		list = append(list, c.addedField("with", name, "timestamp").around(inner))
+		list = append(list, c.around(c.addedField("with", name, "timestamp"), inner))
 	}
 	for _, name := range []string{"timestamp", "nonce"} {
-		list = append(list, c.addedField("with", name, "timestamp-ms").around(inner))
+		list = append(list, c.around(c.addedField("with", name, "timestamp-ms"), inner))
 	}
 	return list
 }
@@ -272,7 +280,7 @@ var callerNames = []string{
 // callers returns the text forms of identifying headers and of Options.Words, at most four.
 func (c *catalogue) callers() (texts []string) {
 	for _, p := range c.pieces {
-		if isIdentity(p) && (p.kind == ofHeader || p.kind == ofWord) && !strings.Contains(p.text, "%") {
+		if isIdentity(p.traits()) && (p.kind == ofHeader || p.kind == ofWord) {
 			texts = append(texts, p.text)
 		}
 	}

@@ -32,7 +32,7 @@ type Explainer struct {
 	next time.Time // see maySearch
 
 	once sync.Once
-	keys []string // see hideKeys
+	keys []string // see hidden
 }
 
 // Mistake is the explanation of a wrong signature.
@@ -144,11 +144,16 @@ func (x *Explainer) wanted(sentence string) string {
 // hideKeys hides all keys in a text. A client can send a key in its address, or before its signature. The
 // descriptions of keys stay, because the program chose them.
 func (x *Explainer) hideKeys(text string) string {
-	x.once.Do(func() { x.keys = revealing(append(slices.Collect(maps.Values(x.Others)), x.Secret)...) })
-	for _, key := range x.keys {
+	for _, key := range x.hidden() {
 		text = strings.ReplaceAll(text, key, "***")
 	}
 	return text
+}
+
+// hidden returns the texts that reveal a key.
+func (x *Explainer) hidden() []string {
+	x.once.Do(func() { x.keys = revealing(append(slices.Collect(maps.Values(x.Others)), x.Secret)...) })
+	return x.keys
 }
 
 // longNumber can be a card number. The second alternative includes the compact dates of a scheme.

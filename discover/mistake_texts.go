@@ -34,7 +34,7 @@ func (e *explanation) fill() {
 	if m.URL != nil && len(m.URL.Path)+len(m.URL.RawQuery) > longest {
 		m.URL = nil
 	}
-	c := emptyCatalogue(context.Background(), []*sample{{message: m}}, e.Secret)
+	c := emptyCatalogue(context.Background(), []*sample{{message: m}}, e.Secret, e.hidden())
 	c.limit = maxBytes / 4
 	e.catalogue = c
 	c.fill(c.addMessage, c.addAddress, c.addBody, c.addHeaders, c.addSecret, e.addForms, e.addAltered)

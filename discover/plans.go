@@ -9,22 +9,25 @@ import (
 // secret, in compositions of short texts. The search skips the longest compositions above the limit.
 type plan struct {
 	what       string
-	take       func(*piece) bool // chooses pieces
-	special    func(*piece) bool // chooses further pieces, at least 1 and at most maxSpecial in a composition
-	maxSpecial int               // 0 if special is nil
-	min, max   int               // pieces in a composition
-	extras     int               // maximum of pieces outside the core kinds
-	gaps       []string          // possible separators
-	mixed      bool              // separators may differ within a composition
-	ends       ends              // texts at the ends
-	bodyAtEnd  bool              // the body is first or last
-	order      []kind            // order of these kinds, all other kinds are extras; nil for any order
-	sorted     bool              // texts are in byte order
-	own        bool              // the separator equals the separator of the list of fields
-	keyRarity  int               // maximum rarity of a reading of the secret
-	wrap       *frame            // frame around the whole text, or nil
+	take       filter   // chooses pieces
+	special    filter   // chooses further pieces, at least 1 and at most maxSpecial in a composition
+	maxSpecial int      // 0 if special is nil
+	min, max   int      // pieces in a composition
+	extras     int      // maximum of pieces outside the core kinds
+	gaps       []string // possible separators
+	mixed      bool     // separators may differ within a composition
+	ends       ends     // texts at the ends
+	bodyAtEnd  bool     // the body is first or last
+	order      []kind   // order of these kinds, all other kinds are extras; nil for any order
+	sorted     bool     // texts are in byte order
+	own        bool     // the separator equals the separator of the list of fields
+	keyRarity  int      // maximum rarity of a reading of the secret
+	wrap       *frame   // frame around the whole text, or nil
 	limit      float64
 }
+
+// filter reports whether a plan takes the pieces with these traits.
+type filter func(traits) bool
 
 // plans begin with simple and common compositions. The search moves large stages to the end; see cheapFirst.
 var plans = slices.Concat(simplePlans(), partPlans(), labelledPlans(), listPlans(), wrappedPlans(), longPlans())
@@ -312,51 +315,51 @@ func longPlans() []plan {
 func coreKinds() []kind { return []kind{ofTimestamp, ofMethod, ofAddress, ofBody} }
 
 // upTo returns a filter for plain pieces of these kinds up to a rarity. Without kinds, the filter accepts all kinds.
-func upTo(rarity int, kinds ...kind) func(*piece) bool {
-	return func(p *piece) bool {
+func upTo(rarity int, kinds ...kind) filter {
+	return func(p traits) bool {
 		return p.shelf == plain && p.rarity <= rarity && (len(kinds) == 0 || slices.Contains(kinds, p.kind))
 	}
 }
 
-func onShelf(s shelf, rarity int) func(*piece) bool {
-	return func(p *piece) bool { return p.shelf == s && p.rarity <= rarity }
+func onShelf(s shelf, rarity int) filter {
+	return func(p traits) bool { return p.shelf == s && p.rarity <= rarity }
 }
 
 // onShelfOf returns a filter for pieces of these kinds on a shelf. It accepts rare pieces only on the shelf colonSpace.
-func onShelfOf(s shelf, kinds ...kind) func(*piece) bool {
-	return func(p *piece) bool {
+func onShelfOf(s shelf, kinds ...kind) filter {
+	return func(p traits) bool {
 		return p.shelf == s && slices.Contains(kinds, p.kind) && (p.rarity <= uncommon || s == colonSpace)
 	}
 }
 
-func either(choices ...func(*piece) bool) func(*piece) bool {
-	return func(p *piece) bool {
-		return slices.ContainsFunc(choices, func(take func(*piece) bool) bool { return take(p) })
+func either(choices ...filter) filter {
+	return func(p traits) bool {
+		return slices.ContainsFunc(choices, func(take filter) bool { return take(p) })
 	}
 }
 
-func isIdentity(p *piece) bool { return p.shelf == plain && p.rarity == common && p.identity }
+func isIdentity(p traits) bool { return p.shelf == plain && p.rarity == common && p.identity }
 
-func isSignatureLine(p *piece) bool {
+func isSignatureLine(p traits) bool {
 	return p.shelf == colonSpace && p.rarity == common && p.kind != ofField
 }
 
 // isIdentified accepts timestamp, method, address, body and the parts that identify the caller or the call.
-func isIdentified(p *piece) bool {
+func isIdentified(p traits) bool {
 	return upTo(common, ofTimestamp, ofMethod, ofAddress)(p) || isCommonBody(p) || isIdentity(p)
 }
 
 // isSimplest accepts timestamp, method (also in lower case), path, uri, body and the hexadecimal SHA-256 of the body.
-func isSimplest(p *piece) bool {
+func isSimplest(p traits) bool {
 	return p.shelf == plain && p.kind.core() && p.rarity == common && p.cost <= 2
 }
 
-func isCommonBody(p *piece) bool {
+func isCommonBody(p traits) bool {
 	return p.shelf == plain && p.kind == ofBody && p.rarity == common && p.cost <= 3
 }
 
 // rareCore accepts all forms of core kinds, labelled parts except fields and words, and common lists and digests.
-func rareCore(p *piece) bool {
+func rareCore(p traits) bool {
 	switch p.shelf {
 	case plain:
 		return p.kind.core()
@@ -370,24 +373,24 @@ func rareCore(p *piece) bool {
 }
 
 // unlabelledNextToList accepts the parts without a label that may be next to a list of fields.
-func unlabelledNextToList(p *piece) bool {
+func unlabelledNextToList(p traits) bool {
 	return upTo(common, ofTimestamp, ofMethod, ofAddress, ofSecret, ofHeader, ofWord)(p) ||
 		upTo(uncommon, ofTimestamp)(p)
 }
 
 // anyNextToList accepts the parts, with and without a label, that may be next to a list of fields.
-func anyNextToList(p *piece) bool {
+func anyNextToList(p traits) bool {
 	labelled := (p.shelf == equalsSign || p.shelf == colon) && p.rarity <= uncommon &&
 		slices.Contains([]kind{ofTimestamp, ofSecret, ofMethod, ofAddress}, p.kind)
 	return labelled || unlabelledNextToList(p) || upTo(uncommon, ofSecret)(p)
 }
 
-func isBodyOrDigest(p *piece) bool {
-	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.shape.form == digest && p.cost <= 4
+func isBodyOrDigest(p traits) bool {
+	return isCommonBody(p) || p.shelf == plain && p.kind == ofBody && p.isDigest && p.cost <= 4
 }
 
-func isList(rarity int) func(*piece) bool {
-	return func(p *piece) bool { return p.shelf == lists && p.list != nil && p.rarity <= rarity }
+func isList(rarity int) filter {
+	return func(p traits) bool { return p.shelf == lists && p.isList && p.rarity <= rarity }
 }
 
-func isDate(p *piece) bool { return p.shelf == plain && p.kind == ofTimestamp && p.rarity == rare }
+func isDate(p traits) bool { return p.shelf == plain && p.kind == ofTimestamp && p.rarity == rare }

@@ -125,7 +125,9 @@ func drawSchemes(t *testing.T) (list []scheme) {
 	list = slices.DeleteFunc(schemes(t), func(s scheme) bool {
 		return !strings.Contains(s.text, *only) || s.missed && !*all && *only == ""
 	})
+	byMessages := func(a, b scheme) int { return cmp.Compare(a.messages, b.messages) } // see discover.FindKnowing
 	if *all || *only != "" {
+		slices.SortStableFunc(list, byMessages)
 		return list
 	}
 	drawn := uint64(1)
@@ -135,7 +137,9 @@ func drawSchemes(t *testing.T) (list []scheme) {
 	}
 	r := rand.New(rand.NewPCG(drawn, 1))
 	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	return list[:6]
+	list = list[:6]
+	slices.SortStableFunc(list, byMessages)
+	return list
 }
 
 // TestFindSchemes searches for schemes of the table with two samples, and wants nine in ten to sign a third message.

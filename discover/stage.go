@@ -33,6 +33,8 @@ type stageGroup struct {
 	texts   []string
 	pieces  []*piece // one for each text, the simplest
 	special []bool   // for each text; nil for none
+	free    tally    // texts that fit every separator
+	tied    map[string]tally
 }
 
 // isSpecial reports whether a text counts for maxSpecial of the plan.
@@ -116,16 +118,22 @@ func (s *stage) weigh() {
 	s.weight = blocks / blocksOfShort
 }
 
-// present is a piece with its text in one sample. Equal texts have equal numbers.
+// present contains the pieces that the search can place in a sample, and the indexes of the pieces by their traits.
 type present struct {
+	pieces  []placed
+	classes map[traits][]int
+}
+
+// placed is a piece with its text in a sample. Equal texts have equal numbers.
+type placed struct {
 	*piece
 	text   string
 	number int
 }
 
 // present returns the pieces that the search can place in a sample.
-func (c *catalogue) present(sample int) (list []present) {
-	numbers := map[string]int{}
+func (c *catalogue) present(sample int) present {
+	list, numbers := present{classes: map[traits][]int{}}, map[string]int{}
 	for _, p := range c.pieces {
 		if p.rarity == onlyExplains || !p.has(sample) || p.texts[sample] == "" && p.kind != ofNothing {
 			continue
@@ -136,21 +144,27 @@ func (c *catalogue) present(sample int) (list []present) {
 			number = len(numbers)
 			numbers[text] = number
 		}
-		list = append(list, present{p, text, number})
+		list.classes[p.traits()] = append(list.classes[p.traits()], len(list.pieces))
+		list.pieces = append(list.pieces, placed{p, text, number})
 	}
 	return list
 }
 
 // stageGroups returns the groups of the pieces in a plan, at most 64. It skips pieces of further groups.
-func stageGroups(pieces []present, plan plan) (groups []stageGroup) {
+func stageGroups(list present, plan plan) (groups []stageGroup) {
 	const most = 64 // a worker marks the groups in use in 64 bits
 	type place struct{ group, number int }
 	groupAt, textAt := map[int]int{}, map[place]int{}
-	for _, p := range pieces {
-		taken := plan.take(p.piece)
-		if !taken && (plan.special == nil || !plan.special(p.piece)) {
-			continue
+	var chosen []int
+	for class, indexes := range list.classes {
+		if plan.take(class) || plan.special != nil && plan.special(class) {
+			chosen = append(chosen, indexes...)
 		}
+	}
+	slices.Sort(chosen)
+	for _, index := range chosen {
+		p := list.pieces[index]
+		taken := plan.take(p.traits())
 		i, known := groupAt[p.group]
 		if !known {
 			if len(groups) == most {

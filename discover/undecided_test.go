@@ -46,8 +46,8 @@ func TestUndecidedNamesWhateverAnotherBodyTells(t *testing.T) {
 				Constants: canonical.Constants(r.IntN(5)),
 			}
 			for _, chosen := range []*piece{
-				f.catalogue.read(f.catalogue.jsonPiece(form, asIs())),
-				f.catalogue.read(f.catalogue.listPiece(list, asIs(), common)),
+				f.catalogue.read(f.catalogue.jsonPiece(form, frame{})),
+				f.catalogue.read(f.catalogue.listPiece(list, frame{}, common)),
 			} {
 				named := f.alternatives(&composition{pieces: []*piece{chosen}}, 0, classes, probes)
 				others := f.catalogue.neighbours(chosen)
@@ -83,7 +83,7 @@ func finderOf(t *testing.T, body string) *finder {
 func TestUndecidedAsksForWhatTheSamplesLack(t *testing.T) {
 	f := finderOf(t, `{"amount":10.50,"a":"p-17"}`)
 	chosen := f.catalogue.read(
-		f.catalogue.jsonPiece(canonical.JSONForm{Sort: true, Numbers: canonical.NumbersShort}, asIs()),
+		f.catalogue.jsonPiece(canonical.JSONForm{Sort: true, Numbers: canonical.NumbersShort}, frame{}),
 	)
 	needs := map[string]string{}
 	for _, a := range f.alternatives(&composition{pieces: []*piece{chosen}}, 0, f.sameTexts(), f.probes()) {
@@ -106,6 +106,19 @@ func TestLargeBodyIsPreparedInBounds(t *testing.T) {
 	require.Less(t, len(f.catalogue.pieces), 700)
 	require.Contains(t, strings.Join(f.hints(&Result{}), "\n"), "a smaller body")
 	require.NotContains(t, strings.Join(finderOf(t, `{"amount":10.50}`).hints(&Result{}), "\n"), "a smaller body")
+}
+
+func TestHintOfAShorterBodyNeedsFieldsInEverySample(t *testing.T) {
+	hints := func(bodies ...string) string {
+		f := &finder{catalogue: &catalogue{}, order: []int{0}, stages: [][]*stage{nil}}
+		for _, body := range bodies {
+			f.samples = append(f.samples, &sample{message: paymentsvc.Message{Body: []byte(body)}})
+		}
+		return strings.Join(f.hints(&Result{}), "\n")
+	}
+	const three = `{"a":1,"b":2,"c":3}`
+	require.Contains(t, hints(three), "at least 3 fields")
+	require.NotContains(t, hints("{}", three), "a shorter body")
 }
 
 func TestUndecidedAsksForFieldsOutOfOrder(t *testing.T) {
@@ -144,7 +157,7 @@ func TestUndecidedNamesAWrappingWithoutEffect(t *testing.T) {
 	f := finderOf(t, `{"a":1}`)
 	p := f.catalogue.read(piece{kind: ofBody, group: int(ofBody), text: "body"})
 	h := hit{composition: composition{pieces: []*piece{p}, wrap: wrappings[0]}, key: f.keys[0]}
-	require.Equal(t, "lower(%s)", f.unwrap(&h).text)
+	require.Same(t, wrappings[0], f.unwrap(&h))
 	require.Nil(t, h.composition.wrap)
 	h.composition.wrap = wrappings[2]
 	require.Nil(t, f.unwrap(&h))

@@ -203,8 +203,8 @@ func fieldShape(path []string) shape {
 	return shape{}
 }
 
-func listShape(l canonical.FieldList) shape {
-	s := shape{list: &l}
+func listShape(l *canonical.FieldList) shape {
+	s := shape{list: l}
 	if l.Escaping != canonical.EscapingNone {
 		s.has = func(c byte) bool { return isEscaped(c) || strings.IndexByte(l.Equals+l.Between, c) >= 0 }
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -169,20 +170,14 @@ func cutClauses(text string) (scheme, clauses string) {
 // cutSeen removes the clause "seen in", and returns the kind of messages in it, or "".
 func cutSeen(text string) (scheme, kind string) {
 	scheme, clauses := cutClauses(text)
-	if !strings.Contains(clauses, "seen") {
+	clause := seenIn.FindStringSubmatch(clauses)
+	if clause == nil {
 		return text, ""
 	}
-	for clause := range strings.SplitSeq(clauses, ",") {
-		words := strings.Fields(clause)
-		switch {
-		case len(words) == 3 && words[0] == "seen":
-			kind = words[2]
-		case len(words) > 0:
-			scheme += ", " + strings.Join(words, " ")
-		}
-	}
-	return scheme, kind
+	return scheme + strings.Replace(clauses, clause[0], "", 1), clause[1]
 }
+
+var seenIn = regexp.MustCompile(`,\s*seen\s+in\s+(\w+)`)
 
 // goCode returns a scheme as Go code, or "" for an invalid scheme.
 func goCode(text string) string {

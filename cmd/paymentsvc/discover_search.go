@@ -199,14 +199,14 @@ func (d *discovery) check() error {
 
 func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.Message) checked {
 	c := checked{Sample: name, Lines: []string{}}
-	// Shown has a placeholder for the secret, so its hashes differ. The comparison below uses the real secret.
-	text, err := key.Shown.Canonical(nil, m)
+	text, err := key.Scheme.Canonical(nil, m)
 	if err != nil {
-		c.Error = err.Error()
+		c.Error = key.Mask(err.Error())
 		return c
 	}
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	c.Bytes = len(text)
+	// Shown has a placeholder for the secret, so its length and its hashes differ.
 	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m)) // only values differ, so Canonical cannot fail
 	c.Lines = visible(key.Mask(string(shown)))
 	c.Fits = err == nil && signature == signed

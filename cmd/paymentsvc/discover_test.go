@@ -253,6 +253,9 @@ func TestDiscoverChecksAScheme(t *testing.T) {
 	require.Equal(t, cli.ExitNo, code)
 	require.Equal(t, `{"type":"checked","v":1,"sample":"a.http","canonical_string":["\"/a\""],"bytes":2,"fits":false,`+
 		`"error":"","body":""}`+"\n", out)
+	code, out, _ = c.discover("a.http", "-json", "-scheme", `hex(secret path), body unsigned`)
+	require.Equal(t, cli.ExitNo, code)
+	require.Contains(t, out, fmt.Sprintf(`secret\u003e/a\""],"bytes":%d`, len(testKey+"/a")))
 	code, out, _ = c.discover("a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")

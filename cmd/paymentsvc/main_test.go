@@ -33,6 +33,11 @@ const (
 	testNow    = 1700000000
 )
 
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800) // the searches make short-lived catalogues
+	m.Run()
+}
+
 // desk is a working directory with a settings file and a key, and the output of a command.
 type desk struct {
 	t              *testing.T

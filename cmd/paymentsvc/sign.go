@@ -145,9 +145,6 @@ func isFile(c *cli.Call, name string) bool {
 
 // shownText returns the canonical string with placeholders.
 func shownText(key cli.Key, m *paymentsvc.Message) (string, error) {
-	if key.Shown.Canonical == nil {
-		return "", cli.Usagef("-show: this scheme cannot be shown without the secret")
-	}
 	text, err := key.Shown.Canonical(nil, m)
 	if err != nil {
 		return "", cli.Usagef("the scheme cannot sign this message: %s", key.Mask(err.Error()))

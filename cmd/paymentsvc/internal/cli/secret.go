@@ -95,7 +95,7 @@ type Key struct {
 	Scheme paymentsvc.Scheme
 	// Secret is the key of the HMAC, in the form named by the scheme.
 	Secret paymentsvc.Secret
-	// Shown is the scheme with a placeholder for the secret, for output. Its Canonical may be nil.
+	// Shown is the scheme with a placeholder for the secret, for output.
 	Shown paymentsvc.Scheme
 	// Text is the text of the scheme.
 	Text string
