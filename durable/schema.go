@@ -17,8 +17,8 @@ const migrationLock int64 = 0x64757261626c65
 
 // Migrate creates the tables under a lock, so processes that start together may all call it.
 //
-// Programs with the same version of the tables run side by side, so a rolling upgrade or a rollback between them needs
-// no pause. [Open] and Migrate return [ErrSchema] for tables of another version.
+// Releases with the same version of the tables can run side by side, so an upgrade or a rollback between such releases
+// needs no downtime. [Open] and Migrate return [ErrSchema] for tables of another version.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	d, err := dialectOf(ctx, db)
 	if err != nil {

@@ -46,7 +46,7 @@ type table struct {
 
 // frame is the common part of all pages.
 type frame struct {
-	Title, Who string // Who is the operator, or ""
+	Title, Who string // Who: the operator's name, or ""
 	At         string // the current entry of the navigation, or ""
 	Status     *durable.Status
 }
@@ -106,7 +106,8 @@ var ageUnits = []struct {
 
 func mask(end string) string { return "••••\u00a0" + end }
 
-// longNumber matches 13 or more digits, also in groups, in another script, or escaped in JSON or a form.
+// longNumber matches 13 or more digits of any script, also in JSON escapes, with up to three separators between two
+// digits. A separator can be escaped in JSON, or be the space of a form.
 var longNumber = regexp.MustCompile(digit + `(?:` + between + `{0,3}` + digit + `){12,}`)
 
 const (
@@ -114,8 +115,9 @@ const (
 	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/+]|%20|\\[nrt]|\\u[0-9a-fA-F]{4})`
 )
 
-// plain returns a text of an operator or of the service, with only the end of each card number. It keeps other long
-// numbers, because the name of a file may contain a time.
+// plain returns a text of an operator or of the service for a page. It replaces each long number that contains a card
+// number by its last four characters, and escapes invisible characters. It keeps other long numbers, because the name
+// of a file may contain a time.
 func plain(text string) string {
 	return escaped(longNumber.ReplaceAllStringFunc(text, func(number string) string {
 		if hasCard(number) {
@@ -155,8 +157,8 @@ func hasCard(number string) bool {
 	return false
 }
 
-// issued reports whether the first digits are those of an issuer. National cards, such as Troy and RuPay, begin with 8
-// or 9. It excludes a first digit of 1, because a time in Unix milliseconds begins with 1.
+// issued reports whether card begins with 22 to 27 or with 3 to 9. Some national cards begin with 8 or 9. issued excludes
+// 1, because a time in Unix milliseconds begins with 1.
 func issued(card []int) bool {
 	return card[0] >= 3 || card[0] == 2 && card[1] >= 2 && card[1] <= 7
 }
@@ -172,7 +174,8 @@ func luhn(card []int) bool {
 	return sum%10 == 0
 }
 
-// escaped escapes invisible characters that could change the look of a page, but not line ends and no-break spaces.
+// escaped escapes invalid UTF-8 and each invisible character, which could change the look of a page. It keeps line feeds
+// and no-break spaces.
 func escaped(text string) string {
 	var b strings.Builder
 	for text != "" {

@@ -136,7 +136,7 @@ func (t *text) address(m *Message, target string, at int) error {
 	u, err := url.ParseRequestURI(target)
 	isWeb := err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 	if err != nil || !isWeb && (u.Host != "" || !strings.HasPrefix(target, "/")) {
-		return t.fail(at, "the address is neither a path nor a URL")
+		return t.fail(at, "the address is neither a path nor an http or https URL")
 	}
 	m.URL = u
 	return nil
@@ -161,8 +161,9 @@ func (t *text) add(m *Message, name, value string, at int) error {
 	return nil
 }
 
-// cut sets the body to the given part of the file, without a response at its end. The body ends, and has the line ends,
-// as Content-Length requires. Without Content-Length, cut removes a final line end, because editors add a line end.
+// cut sets the body to the given part of the file, without a response at its end. Content-Length decides where the body
+// ends, and whether its lines end with LF or CRLF. Without Content-Length, cut removes a final line end, because editors
+// add one.
 func (t *text) cut(m *Message, from, to int) error {
 	if m.Header.Get("Transfer-Encoding") != "" {
 		return t.fail(from, "the body is chunked: decode the chunks, and replace Transfer-Encoding with Content-Length")
@@ -178,7 +179,7 @@ func (t *text) cut(m *Message, from, to int) error {
 			return nil // an editor added the blank lines
 		}
 		if len(body) < len(rest) {
-			m.note("the line end at the end of the file is removed; to keep the line end, add a Content-Length header")
+			m.note("the line end after the body is removed; to keep the line end, add a Content-Length header")
 		}
 		m.Body = []byte(body)
 		return nil

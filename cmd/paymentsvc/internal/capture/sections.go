@@ -15,7 +15,8 @@ var (
 
 const variables = "a variable in {{...}}: replace it with its value"
 
-// hasSections reports whether data is an .http file: with comments, variables, or ### but no Content-Length.
+// hasSections reports whether data is an .http file. Either a line begins with ### and no line is a Content-Length
+// header, or the first line is a // comment, a # @ directive or a variable.
 func hasSections(data, first string) bool {
 	return separator.MatchString(data) && !strings.Contains(strings.ToLower(data), "\ncontent-length:") ||
 		strings.HasPrefix(first, "//") || strings.HasPrefix(first, "# @") || assignment.MatchString(first)
@@ -63,8 +64,8 @@ func expanded(data string) string {
 	return replace(data)
 }
 
-// request returns a section without its comments, variables and scripts. To keep the line numbers for errors, a line
-// end replaces each line before the request.
+// request returns a section from its request line up to the first script or reference of a response. A line end
+// replaces each earlier line, to keep the line numbers for errors.
 func request(section string) string {
 	var b strings.Builder
 	began := false

@@ -15,14 +15,15 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
-// Fields are the fields of an object of -json.
+// Fields are the fields of an object printed with -json.
 type Fields = map[string]any
 
 // controls are the control characters that encoding/json does not escape.
 var controls = regexp.MustCompile("[\u007f-\u009f]")
 
 // Print prints one result on standard output. With -json, it prints the object in one line, with "type" and "v" before
-// its fields. Without -json, it prints the lines, with control characters escaped.
+// its fields. Without -json, it prints the lines as [Printable] returns them. Print does not mask card data; the caller
+// does. After a failed write, the command fails with its error.
 func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -39,7 +40,8 @@ func (c *Call) Print(kind string, object any, lines ...string) {
 	}
 }
 
-// Note prints a line on standard error. It prints each text only once, and with -q it does not print.
+// Note prints a line on standard error, or an object with -json, with card data masked. It prints each text only once,
+// and with -q it does not print.
 func (c *Call) Note(format string, args ...any) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -97,7 +99,8 @@ func (c *Call) printError(e *ExitError) {
 	_, _ = fmt.Fprintf(c.Stderr, "%s: %s\n", strings.TrimSpace(c.Program.Name+" "+c.command.Name), Printable(text))
 }
 
-// Printable returns text with escapes for control characters, line ends and invalid UTF-8.
+// Printable returns text with escapes for invalid UTF-8 and for each invisible character except a tab, such as a line
+// end.
 func Printable(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {
@@ -116,7 +119,8 @@ func Printable(text string) string {
 	return out.String()
 }
 
-// PrintRaw prints a result like [Call.Print], but does not change the text, such as HTTP.
+// PrintRaw is like [Call.Print] with one text, such as an HTTP message. Without -json, it writes the text unchanged and
+// without a further line end, and returns the error of this write.
 func (c *Call) PrintRaw(kind string, object any, text string) error {
 	if c.isJSON() {
 		c.Print(kind, object)

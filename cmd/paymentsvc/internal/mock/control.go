@@ -32,7 +32,7 @@ const (
 )
 
 // route is an operation of the control API. handle returns the HTTP status and the response, which is a value to encode
-// as JSON or a rawText. A response with status 204 is not sent.
+// as JSON or a rawText. With status 204, only the status is sent.
 type route struct {
 	method, pattern string
 	main            bool // only in the main session
@@ -137,15 +137,15 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, f.status, f.apiError)
 }
 
-// writeJSON writes v, which must encode as an object, after the member "v": 1, the version of the API. It does not
-// change a json.RawMessage.
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	text, err := json.Marshal(v)
+// writeJSON writes value, which must encode as an object, with the version of the API as its first member, "v": 1. It
+// does not change a json.RawMessage.
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	text, err := json.Marshal(value)
 	if err != nil || len(text) < 2 || text[0] != '{' {
 		status = http.StatusInternalServerError
 		text = []byte(`{"error":{"code":"internal","message":"the response cannot be encoded","field":""}}`)
 	}
-	if _, raw := v.(json.RawMessage); !raw {
+	if _, raw := value.(json.RawMessage); !raw {
 		separator := ","
 		if len(text) == 2 {
 			separator = ""

@@ -20,13 +20,13 @@ type claim struct {
 	one, many string // the counted events
 	filters   []string
 	isError   bool                // counts errors, so the count must be 0
-	about     func(*message) bool // the checked messages; without them, a count of 0 is untested; nil if it is not
+	about     func(*message) bool // the checked messages: without any, nothing is tested; nil accepts a count of 0
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 
 var claims = map[string]claim{
 	"started":    {one: "order started", many: "orders started", filters: orderFilters},
-	"fault_hits": {one: "hit of the fault", many: "hits of the fault"}, // has no filters
+	"fault_hits": {one: "hit of the fault", many: "hits of the fault"}, // without filters
 	"messages": {
 		one: "message", many: "messages", filters: messageFilters,
 		counts: func(*message) bool { return true },
@@ -78,7 +78,7 @@ type expectation struct {
 // unbounded is the upper limit of a claim without count and at_most.
 const unbounded = 1 << 30
 
-// bounds returns the lower and the upper limit: 0 for errors, and otherwise at least 1 by default.
+// bounds returns the limits of the count: 0 and 0 if the claim counts errors, and otherwise 1 and unbounded by default.
 func (x *expectation) bounds() (least, most int, err error) {
 	given := 0
 	least, most = 1, unbounded
@@ -102,8 +102,11 @@ func (x *expectation) bounds() (least, most int, err error) {
 	if x.AtLeast != nil {
 		least = *x.AtLeast
 	}
-	if least < 0 || most < least {
-		return 0, 0, invalid("count", "count, at_least, at_most: no number is in the range from %d to %d", least, most)
+	switch {
+	case min(least, most) < 0:
+		return 0, 0, invalid("count", "count, at_least, at_most: negative")
+	case most < least:
+		return 0, 0, invalid("count", "at_least: %d, want at most %d", least, most)
 	}
 	return least, most, nil
 }
@@ -140,8 +143,8 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 	return found, nil
 }
 
-// starts counts orders and rejected duplicates. A duplicate counts with each order of its project and user_data, and
-// with its own kind, project and user_data if the filter has no order_id and no number.
+// starts counts the matching orders, and lists rejected duplicates. A duplicate is listed if an order with its project
+// and user_data matches, or if its own kind, project and user_data match a filter without order_id and after.
 func (e *epoch) starts(x *expectation) (found finding) {
 	type start struct {
 		project  int64
@@ -286,7 +289,8 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	return f
 }
 
-// nearest describes the last three messages or orders, counted or not, and duplicates. It returns nil for fault_hits.
+// nearest describes the newest three messages, or orders and duplicates. counted selects the counted ones, and otherwise
+// the others. It returns nil for fault_hits.
 func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []string) {
 	const few = 3
 	if x.counts != nil {
