@@ -38,7 +38,8 @@ func membersOfBody(dst []member, body []byte) ([]member, error) {
 	return nil, errNotJSON
 }
 
-// members appends the fields of the object at the start of text.
+// members appends the fields of text, which must be exactly one object without white space before it. It rejects
+// duplicate fields.
 func members(dst []member, text []byte) ([]member, error) {
 	first := len(dst)
 	end := jsonobject.Members(text, 0, func(quoted, value []byte) {
@@ -98,7 +99,8 @@ func elements(dst [][]byte, array []byte) [][]byte {
 	return dst
 }
 
-// find returns the value at a path of names, or nil if a name is absent or a value above the last is not an object.
+// find returns the value at a path of names. It returns nil if a name is absent, or if the value of an earlier name is
+// not an object.
 func find(body []byte, path []string) ([]byte, error) {
 	var space [16]member
 	list, err := membersOfBody(space[:0], body)
@@ -117,7 +119,7 @@ func find(body []byte, path []string) ([]byte, error) {
 		}
 		list, err = members(list[:0], list[at].value)
 	}
-	return nil, errors.New("canonical: Field needs a name")
+	return nil, errors.New("canonical: a Field or FieldOr needs a name")
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
@@ -165,7 +167,7 @@ func hex4(s []byte) rune {
 	return rune(n)                                    //nolint:gosec // four digits fit
 }
 
-// appendUnescaped appends the text inside a string without escapes.
+// appendUnescaped decodes the escapes in s, the inside of a JSON string, and appends the text.
 func appendUnescaped(dst, s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return append(dst, s...)

@@ -378,7 +378,7 @@ func TestConfigSetsUnspecifiedBehaviour(t *testing.T) {
 	_, answer := send(t, srv, "/status_payment", strings.Replace(balanceBody, "{", `{"order_id":"x",`, 1), nil)
 	assert.JSONEq(t, `{"error":{"code":17,"0":"no such order"}}`, answer)
 	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "x"})
-	require.Equal(t, paymentsvc.OutcomeRejected, paymentsvc.OutcomeOf(err), "ClientConfig reads the fields as configured")
+	require.Equal(t, paymentsvc.OutcomeRejected, outcomeOf(t, err), "ClientConfig reads the fields as configured")
 	var reported *paymentsvc.ServiceError
 	require.ErrorAs(t, err, &reported)
 	assert.Equal(t, "17", reported.Code)

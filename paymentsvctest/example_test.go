@@ -2,6 +2,7 @@ package paymentsvctest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,12 +55,12 @@ func ExampleServer_SignatureFaults() {
 		return
 	}
 	_, err = client.GetBalance(context.Background())
-	fmt.Println(paymentsvc.OutcomeOf(err))
+	fmt.Println("unauthorized:", errors.Is(err, paymentsvc.ErrUnauthorized))
 	for _, fault := range srv.SignatureFaults() {
 		fmt.Println(fault)
 	}
 	// Output:
-	// rejected
+	// unauthorized: true
 	// get_balance, request 1: signed with the secret and a line break
 }
 

@@ -152,3 +152,11 @@ func checked(err error, right func() bool) error {
 	}
 	return err
 }
+
+// outcomeOf returns the outcome of a failed call, also of a status call.
+func outcomeOf(t testing.TB, err error) paymentsvc.Outcome {
+	t.Helper()
+	var e *paymentsvc.Error
+	require.ErrorAs(t, err, &e)
+	return e.Outcome
+}

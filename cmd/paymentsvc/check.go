@@ -26,13 +26,16 @@ func checkCommand() cli.Command {
 			cli.NewFlag("probe", cli.Bool, "", "send the probes, and derive settings").OnLine(),
 			cli.NewFlag("dry-run", cli.Bool, "", "print the list of requests without sending them").OnLine(),
 			cli.NewFlag("interval", cli.Duration, "DURATION", "pause between requests").With("1s"),
-			cli.NewFlag("order-id", cli.Text, "ID", "order_id of your test payment, to list its status fields").OnLine(),
-			cli.NewFlag("save", cli.File, "DIR", "save all exchanges in DIR, with mode 0700").Checked(cli.Written).OnLine(),
+			cli.NewFlag("order-id", cli.Text, "ID", "with -probe: order_id of your test payment, to list its status fields").
+				OnLine(),
+			cli.NewFlag("save", cli.File, "DIR", "save requests and responses in DIR, which must have mode 0700").
+				Checked(cli.Written).OnLine(),
 		),
 		Notes: `Without -probe, the command sends one correctly signed get_balance request. -probe sends at most 20 requests,
-one per second, only get_balance, status_payment and status_payout. It never starts a payment or a payout. One probe
-has a wrong signature, and other probes have old and future timestamps. HTTP 429, Retry-After, a lost connection or a
-rejected correct request ends the run, because each can mean a lockout. Ask the service before you probe production.
+with the pause of -interval between them. It calls only get_balance, status_payment and status_payout, and never starts
+a payment or a payout. One probe has a wrong signature, and other probes have old and future timestamps. HTTP 429,
+Retry-After, a lost connection or a rejected correct request ends the run, because each can mean a lockout. Ask the
+service before you probe production.
 The findings are evidence, not a specification.
 
 Output has no secret, no signature, no order data and no full response. The files of -save have signatures and full
@@ -49,6 +52,9 @@ responses. Exit code 1: the service rejected the request, the run ended early, o
 func runCheck(ctx context.Context, c *cli.Call) error {
 	plan := check.Plan(c.Set("order-id"))
 	if !c.Bool("probe") {
+		if c.Set("order-id") {
+			return c.Fail("order-id", "needs -probe")
+		}
 		plan = plan[:1]
 	}
 	if c.Bool("dry-run") {
@@ -97,7 +103,7 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 	return nil
 }
 
-// factLines masks the texts in facts itself, and returns the facts as lines.
+// factLines masks the texts of facts in place, and returns the facts as lines.
 func factLines(key cli.Key, facts []check.Fact) (lines []string) {
 	for i, f := range facts {
 		facts[i].Text = key.Mask(f.Text)
@@ -157,7 +163,7 @@ func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	}
 	var text bytes.Buffer
 	x.Response.Body = io.NopCloser(bytes.NewReader(x.Body))
-	_ = x.Write(&text) // writing to a Buffer never fails
+	_ = x.Write(&text) // for a truncated body, Write returns an error after it has written the body
 	if err := capture.NewFile(c.Text("save"), path.Base(name)+".response", text.Bytes()); err != nil {
 		return fmt.Errorf("-save: %w", err)
 	}

@@ -132,7 +132,7 @@ func TestMockCommandExitCodes(t *testing.T) {
 		says string
 		args []string
 	}{
-		{2, `-script: script 1: column 11: an outcome is`, []string{"-script", "amount=1: DONE"}},
+		{2, `-script: script 1: column 11: want SUCCESS`, []string{"-script", "amount=1: DONE"}},
 		{2, "-receiver: receiver 1: event: not one of payment.status_changed, ", []string{"-receiver", "event=x: http://a"}},
 		{2, "the base path cannot be /ui", []string{"-addr", "127.0.0.1:0", "-base-path", "/ui"}},
 		{2, "-secret-file", []string{"-secret-file", "none.key"}},

@@ -3,6 +3,7 @@ package payoutcsv
 import (
 	"context"
 	"database/sql"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -559,5 +560,39 @@ func TestUnescapeRestoresEveryText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("'=+-@;\t\r a1"))).Draw(t, "text")
 		assert.Equal(t, text, Unescape(escaped(text)))
+	})
+}
+
+func TestResultsContainNoFormula(t *testing.T) {
+	formulas := []string{"+1+1", "@SUM(1)", "-2+3", "+12025550100", "＝1+1", "－1"}
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		content := header
+		for _, reference := range formulas {
+			content += reference + ",1,x\n"
+		}
+		read := func(write func(io.Writer) error) (references []string) {
+			var out strings.Builder
+			require.NoError(t, write(&out))
+			records, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+			require.NoError(t, err)
+			for _, record := range records[1:] {
+				assert.Equal(t, "'", record[0][:1])
+				references = append(references, Unescape(record[0]))
+			}
+			return references
+		}
+		ofFile := func(content string) func(io.Writer) error {
+			return func(w io.Writer) error {
+				return WriteFileResults(t.Context(), w, c.Store, strings.NewReader(content), Options{})
+			}
+		}
+		assert.Equal(t, formulas, read(ofFile(content)), "not imported")
+		_, err := Import(t.Context(), c, strings.NewReader(content))
+		require.NoError(t, err)
+		assert.Equal(t, formulas, read(ofFile(content)))
+		assert.Equal(t, formulas, read(ofFile(strings.ReplaceAll(content, ",1,", ",2,"))), "conflicts")
+		assert.ElementsMatch(t, formulas, read(func(w io.Writer) error {
+			return WriteResults(t.Context(), w, c.Store, durable.Filter{})
+		}))
 	})
 }

@@ -217,6 +217,15 @@ func TestRowsRejectsAReferenceInAnotherCaseWithEqualValues(t *testing.T) {
 	}, got)
 }
 
+func TestRowsRejectsDuplicates(t *testing.T) {
+	rows, err := read(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"2 a 1 x", "3: " + notNumber, "4: duplicate reference, already in line 2",
+		"5: duplicate reference, already in line 3", "6 c 3 x",
+	}, rows)
+}
+
 func TestRowsRejectsALastRowThatMayBeCutOff(t *testing.T) {
 	total := paymentsvc.MustParseAmount("2")
 	for _, o := range []Options{

@@ -58,7 +58,7 @@ func routes() []route {
 		{"POST", "/orders/{id}/refund", false, with(postRefund)},
 		{"GET", "/notifications", false, getNotifications},
 		{"POST", "/notifications", false, with(postNotification)},
-		{"POST", "/notifications/deliver", false, postDeliver},
+		{"POST", "/notifications/deliver", false, with(postDeliver)},
 		{"POST", "/notifications/{id}/resend", false, with(postResend)},
 		{"GET", "/faults", false, getFaults},
 		{"POST", "/faults", false, with(postFault)},
@@ -79,14 +79,10 @@ func routes() []route {
 	}
 }
 
-// with returns a handle that decodes the body and calls do. The handle rejects parameters in the query.
+// with returns a handle that decodes the body and calls do.
 func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		var in In
-		for name := range c.r.URL.Query() {
-			return 0, nil, failure(http.StatusBadRequest, "unknown_name", name,
-				"%q is in the query: put all values into the body", name)
-		}
 		if err := c.decode(&in); err != nil {
 			return 0, nil, err
 		}
@@ -211,11 +207,27 @@ func (m *Mock) operation(routes []route) http.Handler {
 			want := strings.Join(allowed, " or ")
 			writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", want))
 		default:
+			if name := unknownParameter(routes[i], r); name != "" {
+				writeError(w, failure(http.StatusBadRequest, "unknown_name", name, "unknown name %q in the query%s", name,
+					map[bool]string{true: ": put all values into the body"}[r.Method != http.MethodGet]))
+				return
+			}
 			r.Body = http.MaxBytesReader(w, r.Body, maxControl)
 			status, answer, err := routes[i].handle(&call{e, r})
 			writeAnswer(w, status, answer, err)
 		}
 	})
+}
+
+// unknownParameter returns a name in the query, or "" for a list, which checks its filters itself.
+func unknownParameter(r route, request *http.Request) string {
+	if r.method == http.MethodGet && (r.pattern == "/orders" || r.pattern == "/messages") {
+		return ""
+	}
+	for name := range request.URL.Query() {
+		return name
+	}
+	return ""
 }
 
 // writeAnswer writes the result of a route.

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -277,7 +278,7 @@ func postFault(c *call, given faultIn) (int, any, error) {
 func withFault(status int, do func(*call, *fault)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		id, err := c.number("id")
-		if err != nil {
+		if err := cmp.Or(err, c.decode(new(struct{}))); err != nil {
 			return 0, nil, err
 		}
 		f, err := c.faultByID(id)

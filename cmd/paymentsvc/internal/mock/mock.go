@@ -1,5 +1,5 @@
-// Package mock is the mock server of the command line. It adds an address to package paymentsvctest, a control API for
-// tests in any language, a payment page for payers, and a page for testers.
+// Package mock is the mock server of the command line. To the fake of package paymentsvctest it adds an address, a
+// control API for tests in any language, a payment page for payers, and a page for testers.
 //
 // The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the testers'
 // page below /ui. Each named session has the same four paths below /s/{name}, and its own fake.
@@ -23,7 +23,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// Options configure a [Mock]. PartnerID, Projects, Scheme and Origin are required.
+// Options configure a [Mock]. PartnerID, Projects, Scheme, Origin and Stop are required.
 type Options struct {
 	// PartnerID and the fields until ErrorMessage are documented in [paymentsvctest.Config].
 	PartnerID               int64
@@ -84,7 +84,8 @@ type Mock struct {
 	stopping bool
 }
 
-// New returns a Mock. It returns an error for incomplete or invalid options. It does not check Origin.
+// New returns a Mock. It returns an error for incomplete or invalid options, but does not check Origin, ErrorFormat,
+// Hosts, Stop, JournalBytes and MaxSessions.
 func New(opt Options) (*Mock, error) {
 	opt.JournalBytes, opt.MaxSessions = cmp.Or(opt.JournalBytes, 64<<20), cmp.Or(opt.MaxSessions, 100)
 	m := &Mock{
@@ -134,7 +135,7 @@ func (m *Mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type epochKey struct{}
 
-// within returns r with a path in the session, for [epochOf].
+// within returns a copy of r with the path inside the session. Its context has the current epoch, for [epochOf].
 func (s *session) within(r *http.Request, path string) *http.Request {
 	r = r.Clone(context.WithValue(r.Context(), epochKey{}, s.current()))
 	r.URL.Path, r.URL.RawPath = path, ""
@@ -164,7 +165,7 @@ func (m *Mock) list() []*session {
 	return slices.SortedFunc(maps.Values(m.sessions), func(a, b *session) int { return strings.Compare(a.name, b.name) })
 }
 
-// Stopping makes /_mock/health respond with 503, and stops the clocks.
+// Stopping makes /_mock/health respond with 503. Scheduled settlements are no longer applied.
 func (m *Mock) Stopping() {
 	for _, s := range append(m.list(), m.main) {
 		s.current().clock.close()
@@ -174,7 +175,8 @@ func (m *Mock) Stopping() {
 	m.stopping = true
 }
 
-// Drain waits until all requests and notifications are complete. It returns an error if ctx ends first.
+// Drain waits until all requests to the interface and all notifications are complete. It returns an error if ctx ends
+// first.
 func (m *Mock) Drain(ctx context.Context) error {
 	for _, s := range append(m.list(), m.main) {
 		if err := s.current().journal.idle(ctx); err != nil {

@@ -88,14 +88,16 @@ func getNotifications(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveriesOf(c.fake.Deliveries())}, nil
 }
 
-// receiver returns to, or, if to is "", the address for a project (0 is the first) and an event, or an error.
+// receiver returns the address in to. If to is "", it returns the configured address for the project and the event.
+// Project 0 is the first project. A missing or invalid address is an error.
 func (c *call) receiver(to string, project int64, event string) (string, error) {
 	if to == "" {
 		rs, _ := c.settings()
 		to = rs.of(cmp.Or(project, c.opt.Projects[0].ID), event)
 	}
 	if to == "" {
-		return "", invalid("to", `this notification has no receiver: want the setting "notify" or the field "to"`)
+		return "", invalid("to", `this notification has no receiver: want the setting "notify", a matching text in "receivers", `+
+			`or, for a raw body or a message sent again, the field "to"`)
 	}
 	if err := cli.CheckAddress(to); err != nil {
 		return "", invalid("to", "to: %s", err)
@@ -103,9 +105,9 @@ func (c *call) receiver(to string, project int64, event string) (string, error) 
 	return to, nil
 }
 
-func postDeliver(c *call) (int, any, error) {
+func postDeliver(c *call, _ struct{}) (int, any, error) {
 	if to, _ := c.settings(); to.none() {
-		return 0, nil, invalid("to", `this notification has no receiver: want the setting "notify"`)
+		return 0, nil, invalid("", `the mock server has no receiver: want the setting "notify" or "receivers"`)
 	}
 	deliveries, messages := c.deliver(sending(c.r))
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
@@ -138,8 +140,9 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 		at := *cmp.Or(in.Timestamp, new(c.clock.stamp()))
 		return c.postRaw(to, in.ProjectID, at, []byte(*in.Body), nil)
 	}
-	if in.To != "" || in.Timestamp != nil {
-		return 0, nil, invalid("to", "to, timestamp: only for a raw body; the faults late and early shift a timestamp")
+	if in.To != "" || in.Timestamp != nil || in.ProjectID != 0 {
+		return 0, nil, invalid("to",
+			"to, timestamp, project_id: only for a raw body; the faults late and early shift a timestamp")
 	}
 	n, faults, err := c.composed(in.OrderID, in.Status, in.Event, in.Faults)
 	if err != nil {
@@ -157,7 +160,8 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
 }
 
-// composed returns a notification and the parsed faults. "" means the order's status, or the event of its kind.
+// composed returns a notification of an order, and the parsed faults. An empty status is the order's status. An empty
+// event is the event for the order's kind.
 func (e *epoch) composed(orderID, status, event string, texts []string) (
 	n paymentsvctest.Notification, faults []paymentsvctest.NotificationFault, err error,
 ) {

@@ -30,15 +30,16 @@ type step struct {
 }
 
 // CheckScript returns an error for a text that is not a scripted outcome. The first text that matches an order
-// applies:
+// applies. Examples:
 //
 //	user_data=slow-*: SUCCESS after 2s
 //	amount=13.13 kind=payment: DECLINED no money
 //	project_id=7 user_data='two words': PENDING after 1s, FAILURE after 5s
 //
 // The conditions are user_data, amount, kind, type and project_id. An order must meet all conditions of a text.
-// Patterns have the syntax of [path.Match]. An amount 13.13 also matches 13.130. A status without "after" has no wait.
-// "after" counts from the previous status. DECLINED rejects the start. Errors contain the text's number and the column.
+// Patterns have the syntax of [path.Match], but a pattern for amount without * must be an amount. The amount 13.13 also
+// matches 13.130. A status without "after" has no wait. "after" counts from the previous status. DECLINED rejects the
+// start. Errors contain the text's number and the column.
 func CheckScript(texts []string) error {
 	_, err := parseScript(texts)
 	return err
@@ -111,7 +112,7 @@ func parseScripted(text string) (scripted, error) {
 		}
 	}
 	if p.at < len(text) {
-		return s, p.fail(p.at, `"after", a comma or the end is expected`)
+		return s, p.fail(p.at, `want one "after" with a duration, a comma or the end`)
 	}
 	return s, nil
 }
@@ -160,7 +161,7 @@ func (p *scriptParser) condition(names []string) (condition, error) {
 		c.pattern = p.until(": ")
 	}
 	if _, err := path.Match(c.pattern, ""); err != nil || c.pattern == "" {
-		return c, p.fail(start, "not a pattern: a text in which * stands for any")
+		return c, p.fail(start, `not a pattern: it is empty, or a "[" or "\" in it is incomplete`)
 	}
 	if c.name == "amount" {
 		if _, err := paymentsvc.ParseAmount(c.pattern); err != nil && !strings.Contains(c.pattern, "*") {
@@ -169,7 +170,7 @@ func (p *scriptParser) condition(names []string) (condition, error) {
 	}
 	p.blanks()
 	if p.at == len(p.text) {
-		return c, p.fail(p.at, `":" and an outcome are missing`)
+		return c, p.fail(p.at, `want ":" after the conditions`)
 	}
 	return c, nil
 }
@@ -188,7 +189,7 @@ func (p *scriptParser) outcome(s *scripted) error {
 	}
 	next := step{status: paymentsvc.StatusName(word)}
 	if !next.status.Known() {
-		return p.fail(start, "an outcome is SUCCESS, FAILURE, PENDING or DECLINED")
+		return p.fail(start, "want SUCCESS, FAILURE or PENDING, or DECLINED as the only outcome")
 	}
 	p.blanks()
 	if strings.HasPrefix(p.text[p.at:], "after ") {
@@ -198,7 +199,7 @@ func (p *scriptParser) outcome(s *scripted) error {
 		var err error
 		next.after, err = time.ParseDuration(p.until(" ,"))
 		if err != nil || next.after < 0 {
-			return p.fail(start, `a duration such as 2s is expected`)
+			return p.fail(start, "want a duration such as 2s")
 		}
 		p.blanks()
 	}
@@ -279,7 +280,8 @@ type receiver struct {
 }
 
 // CheckReceivers returns an error for an invalid receiver of a project or an event. The first text that matches a
-// notification applies. If no text matches, Options.Notify applies. The syntax is that of [CheckScript]:
+// notification applies. If no text matches, Options.Notify applies. The conditions are event and project_id, with
+// patterns as in [CheckScript]. The pattern of an event must match an event of the interface document. Examples:
 //
 //	project_id=3003: http://127.0.0.1:9000/other
 //	project_id=3003 event=refund.*: http://127.0.0.1:9000/refunds
