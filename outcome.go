@@ -105,8 +105,8 @@ func errorsIn(err error) []*Error {
 	return nil
 }
 
-// outcome returns e.Outcome for a start, and for an e without an endpoint. Any other e is unknown, because a program may
-// return the error of a status call after a start with an unknown outcome.
+// outcome returns e.Outcome for a start, and for an e without an endpoint. Any other e is unknown, because a program
+// may return the error of a status call after a start with an unknown outcome.
 func (e *Error) outcome() Outcome {
 	if e == nil || e.Endpoint != "" && !e.starts() {
 		return OutcomeUnknown

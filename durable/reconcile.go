@@ -85,7 +85,8 @@ func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan st
 		return s.recordStatus(ctx, p, status, s.finalStatus(ctx, p, status))
 	}
 	failure := onlyFailure(err)
-	absent := failure != nil && p.Kind == row.Payment && failure.Outcome == paymentsvc.OutcomeRejected && s.c.NotFound(failure)
+	rejected := failure != nil && failure.Outcome == paymentsvc.OutcomeRejected
+	absent := rejected && p.Kind == row.Payment && s.c.NotFound(failure)
 	log.InfoContext(ctx, "durable: status", slog.Any("error", printable(err)), slog.Bool("absent", absent))
 	if !absent || seen < s.c.Grace || !p.ClaimedBefore(s.c.Grace.Milliseconds()) {
 		return nil

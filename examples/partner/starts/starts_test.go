@@ -122,7 +122,7 @@ func TestCrashBetweenCallAndRecordStartsNothingTwice(t *testing.T) {
 	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
 }
 
-func TestReconcileKeepsRowOpenWithoutItsUserData(t *testing.T) {
+func TestReconcileNeedsTheUserDataOfTheRow(t *testing.T) {
 	table, service := newTable(t)
 	table.add(t, "order-1", Open, nil)
 	for n, body := range []string{"{}", `{"user_data":"order-1"}`} {
@@ -159,15 +159,6 @@ func TestUnknownPayoutIsReconciledByOrderIDOrReviewed(t *testing.T) {
 	}
 	require.NoError(t, table.Apply(t.Context(), n))
 	table.requireRow(t, "payout-2", Started, "o-2")
-}
-
-func TestApplyKeepsFailure(t *testing.T) {
-	table, _ := newTable(t)
-	table.add(t, "order-1", Started, "o-1")
-	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusFailure, paymentsvc.StatusPending} {
-		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
-		table.requireRow(t, "order-1", Failed, "o-1")
-	}
 }
 
 // A gateway or a wrong Config.DecodeError can report a rejection for a payment that the service has.
@@ -208,13 +199,17 @@ func TestApplyKeepsTheDecisionOfAnOperator(t *testing.T) {
 	}
 }
 
-// A failed row would let the payer pay the same order again.
-func TestApplyKeepsSuccess(t *testing.T) {
-	table, _ := newTable(t)
-	table.add(t, "order-1", Open, nil)
-	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
-		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
-		table.requireRow(t, "order-1", Started, "o-1")
+// After SUCCESS, a failed row would let the payer pay the same order again.
+func TestApplyKeepsTheFirstFinalState(t *testing.T) {
+	for statuses, want := range map[[2]paymentsvc.StatusName]State{
+		{"SUCCESS", "FAILURE"}: Started, {"FAILURE", "PENDING"}: Failed,
+	} {
+		table, _ := newTable(t)
+		table.add(t, "order-1", Open, nil)
+		for _, status := range statuses {
+			require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
+			table.requireRow(t, "order-1", want, "o-1")
+		}
 	}
 }
 
