@@ -27,11 +27,11 @@ var (
 	// ErrResponseTooLarge is a response larger than [Config].MaxResponseBytes, decompressed.
 	ErrResponseTooLarge = transport.ErrTooLarge
 	// ErrUnauthorized is a response with HTTP status 401 or 403, with any [Outcome]. Raise an alert, and fix the key,
-	// the [Scheme] or the clock. A proxy may have sent the response after a payment, so retry only if [SafeToRetry] is
-	// true.
+	// the [Scheme] or the clock. A proxy may have sent the response after a payment, so retry a start only if
+	// [SafeToRetry] is true.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrRateLimited is a response with HTTP status 429, with any [Outcome]. Retry only if [SafeToRetry] is true, after
-	// [Error.RetryAfter].
+	// ErrRateLimited is a response with HTTP status 429, with any [Outcome]. Retry after [Error.RetryAfter], but a start
+	// only if [SafeToRetry] is true.
 	ErrRateLimited = errors.New("rate limited")
 
 	// ErrMissingHeader is a notification without a timestamp or signature header.
@@ -96,7 +96,7 @@ type signing struct {
 	shift time.Duration
 }
 
-// Error returns one line with the endpoint, whether money may have moved, and the reason.
+// Error returns one line with the endpoint, the outcome, and the reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("paymentsvc: " + e.Endpoint + ": ")

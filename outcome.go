@@ -18,10 +18,10 @@ import (
 type Outcome int
 
 const (
-	// OutcomeUnknown is the zero value: money may have moved. Before you start a payment again, reconcile it with
-	// [Client.StatusPayment] by user_data. Reconcile a payout with [Client.StatusPayout] if [Error].OrderID is set. The
-	// document specifies no look-up of a payout by user_data. So without an order_id, wait for its notification or ask
-	// the service.
+	// OutcomeUnknown is the zero value. After a start, money may have moved. Before you start a payment again, reconcile
+	// it with [Client.StatusPayment] by user_data. Reconcile a payout with [Client.StatusPayout] if [Error].OrderID is
+	// set. The document specifies no look-up of a payout by user_data. So without an order_id, wait for its notification
+	// or ask the service.
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that no byte of the request left this process. See [SafeToRetry].
 	OutcomeNotSent

@@ -154,14 +154,21 @@ func (s *Store) reportCall(ctx context.Context, endpoint string, begun time.Time
 	if s.c.Hooks.Call == nil {
 		return
 	}
-	c := Call{Endpoint: endpoint, Duration: s.now().Sub(begun)}
-	if err != nil {
-		c.Err = printable(err)
-	}
-	if failure, ok := errors.AsType[*paymentsvc.Error](err); ok {
+	c := Call{Endpoint: endpoint, Duration: s.now().Sub(begun), Err: printable(err)}
+	if failure := onlyFailure(err); failure != nil {
 		c.Outcome = failure.Outcome
 	}
 	s.c.Hooks.Call(ctx, c)
+}
+
+// onlyFailure returns the *Error of a call, or nil if err joins errors, because a Service may join two calls.
+func onlyFailure(err error) *paymentsvc.Error {
+	for ; err != nil; err = errors.Unwrap(err) { // nil for joined errors
+		if failure, ok := err.(*paymentsvc.Error); ok { //nolint:errorlint // the loop unwraps
+			return failure
+		}
+	}
+	return nil
 }
 
 // printable returns an error for logs and hooks. Only the text of a Client's own error is known to contain no secret.

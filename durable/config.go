@@ -45,8 +45,9 @@ type Config struct {
 	// SQLite, pass a read-only pool (mode=ro), so that pages do not wait for the connection of writes.
 	ReadDB *sql.DB
 
-	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The interface document
-	// does not specify the error. Without NotFound, a payment with a lost response waits for its notification.
+	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The error's Outcome is
+	// OutcomeRejected, but OutcomeOf returns OutcomeUnknown for it. The interface document does not specify the error.
+	// Without NotFound, a payment with a lost response waits for its notification.
 	NotFound func(*paymentsvc.Error) bool
 	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies
 	// no status in these responses, so set FinalState only after your service has confirmed a field for the status, and
@@ -141,7 +142,7 @@ type Call struct {
 	// Endpoint is init_payment, init_payout, status_payment or status_payout.
 	Endpoint string
 	Duration time.Duration
-	// Outcome is the outcome of a call with an Err, or the zero value.
+	// Outcome is the [paymentsvc.Error].Outcome of a call with an Err, or the zero value.
 	Outcome paymentsvc.Outcome
 	// Err is the error, or nil for a success. Its text contains no part of a request or response.
 	Err error

@@ -84,8 +84,9 @@ func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan st
 		}
 		return s.recordStatus(ctx, p, status, s.finalStatus(ctx, p, status))
 	}
-	failure, ok := errors.AsType[*paymentsvc.Error](err)
-	absent := ok && p.Kind == row.Payment && failure.Outcome == paymentsvc.OutcomeRejected && s.c.NotFound(failure)
+	failure := onlyFailure(err)
+	rejected := failure != nil && failure.Outcome == paymentsvc.OutcomeRejected
+	absent := rejected && p.Kind == row.Payment && s.c.NotFound(failure)
 	log.InfoContext(ctx, "durable: status", slog.Any("error", printable(err)), slog.Bool("absent", absent))
 	if !absent || seen < s.c.Grace || !p.ClaimedBefore(s.c.Grace.Milliseconds()) {
 		return nil
@@ -218,17 +219,14 @@ func (p *pendingPolls) observe(now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	caller := errors.Is(err, paymentsvc.ErrUnauthorized) || errors.Is(err, paymentsvc.ErrRateLimited)
-	failure, ok := errors.AsType[*paymentsvc.Error](err)
-	if err == nil || ok && failure.Outcome == paymentsvc.OutcomeRejected && !caller {
+	failure := onlyFailure(err)
+	if err == nil || failure != nil && failure.Outcome == paymentsvc.OutcomeRejected && !caller {
 		p.failures = 0
 		return
 	}
 	p.failures++
-	wait := schedule.Backoff(p.failures+3, time.Minute)
-	if ok {
-		retryAfter, _ := failure.RetryAfter()
-		wait = max(wait, min(retryAfter, maxRetryAfter))
-	}
+	retryAfter, _ := failure.RetryAfter()
+	wait := max(schedule.Backoff(p.failures+3, time.Minute), min(retryAfter, maxRetryAfter))
 	if next := now.Add(wait); next.After(p.next) {
 		p.next = next
 	}

@@ -23,17 +23,22 @@ import (
 
 func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		f := &service{call: func(context.Context, string) error { return unanswered("") }}
-		s := openShimmed(t, db, Config{Service: f, NotFound: func(*paymentsvc.Error) bool { return true }}, clock)
-		r := pay(t, s, "")
-		for range 10 {
-			pass(t, db, clock, time.Minute)
-			require.NoError(t, s.Sweep(t.Context()))
+		for _, err := range []error{unanswered(""), errors.Join(errNotFound, unanswered(""))} { // the second of two calls
+			clock := &clocks{process: time.Now()}
+			f := &service{call: func(context.Context, string) error { return err }}
+			s := openShimmed(t, db, Config{
+				Service: f, NotFound: func(*paymentsvc.Error) bool { return true },
+				Hooks: Hooks{Call: func(_ context.Context, c Call) { assert.Equal(t, paymentsvc.OutcomeUnknown, c.Outcome) }},
+			}, clock)
+			r := pay(t, s, "")
+			for range 10 {
+				pass(t, db, clock, time.Minute)
+				require.NoError(t, s.Sweep(t.Context()))
+			}
+			r = get(t, s, r.UserData)
+			assert.Equal(t, StateUnknown, r.State)
+			assert.Positive(t, r.Polls)
 		}
-		r = get(t, s, r.UserData)
-		assert.Equal(t, StateUnknown, r.State)
-		assert.Positive(t, r.Polls)
 	})
 }
 

@@ -190,7 +190,7 @@ func printFailure(out io.Writer, label string, err error) {
 	case paymentsvc.SafeToRetry(err):
 		printLine(out, "", "retry later with the same user_data; for 401 and 403 correct the key or the clock first")
 	case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:
-		printLine(out, "", "money may have moved: query the status, and do not repeat the call")
+		printLine(out, "", "money may have moved: query the status, and do not start it again")
 	default:
 		printLine(out, "", "rejected: a retry would not help")
 	}

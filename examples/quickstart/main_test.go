@@ -35,7 +35,7 @@ const (
 	first      = "00000000-0000-4000-8000-000000000001"
 	moneyMoved = `payment        order ` + first + `; send the payer to https://pay.example/payment/` + first + `
 lost response  paymentsvc: init_payment/card: outcome unknown, the request may have been carried out: unexpected EOF
-               money may have moved: query the status, and do not repeat the call
+               money may have moved: query the status, and do not start it again
 reconciled     the service started it as order 00000000-0000-4000-8000-000000000002; do not start it again
 payout         order 00000000-0000-4000-8000-000000000003
 balance        -10.50 XTS for payouts

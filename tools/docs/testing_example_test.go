@@ -143,13 +143,14 @@ func TestUnavailableServiceIsPaidOnce(t *testing.T) {
 
 func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 	const before, after = paymentsvctest.BeforeCommit, paymentsvctest.AfterCommit
-	success := paymentsvctest.Answer(before, http.StatusOK, "application/json", "{}")
+	another := paymentsvctest.Answer(before, http.StatusOK, "application/json", `{"order_id":"of another payment"}`)
 
-	for _, fault := range append(paymentsvctest.AllFaults(), // and two responses of gateways that forwarded the request
+	for _, fault := range append(paymentsvctest.AllFaults(), // and responses of gateways
 		paymentsvctest.TooManyRequests(after, time.Second),
 		paymentsvctest.Answer(after, http.StatusForbidden, "text/html", "<h1>denied</h1>"),
+		paymentsvctest.Answer(before, http.StatusOK, "text/html", "<h1>log in</h1>"),
 	) {
-		for _, status := range []paymentsvctest.Fault{{}, success, paymentsvctest.Refuse()} { // {} has no effect
+		for _, status := range []paymentsvctest.Fault{{}, another, paymentsvctest.Refuse()} { // {} has no effect
 			t.Run(fault.String()+", status "+status.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
 					srv, client := service(t)

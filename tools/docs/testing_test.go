@@ -71,14 +71,13 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		refund  = "TestRefundBeforePaymentPreventsShipping"
 		handled = "webhook.Handler(s.Notified)"
 
-		called = "	if err == nil || paymentsvc.OutcomeOf(err)"
-		again  = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
-			"		return checkout(client, userData+%q)\n	}\n" + called
+		again    = "checkout(client, userData)"
+		called   = "	if err == nil || paymentsvc.OutcomeOf(err)"
 		compared = "	if failed != nil || status.UserData"
 		notFound = "	if f := new(paymentsvc.Error); errors.As(failed, &f) && f.HTTPStatus == 404 {\n" +
-			"		return checkout(client, userData)\n	}\n" + compared
-		rejected = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n" +
-			"		return &paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected}\n	}\n" + called
+			"		return " + again + "\n	}\n" + compared
+		known   = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n		return %s\n	}\n" + called
+		refused = "&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected}"
 		success = "s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:"
 	)
 	wrong := []struct{ old, new, test string }{
@@ -89,13 +88,15 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 			"	if paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown {\n		return nil\n	}\n" + called,
 			lost,
 		},
-		{called, fmt.Sprintf(again, "len(userData) < 12", "-again"), "TestUnderChaos"},
-		{called, fmt.Sprintf(again, "f.HTTPStatus == 429", ""), each},
-		{called, fmt.Sprintf(again, "f.HTTPStatus == 403", ""), each},
-		{called, fmt.Sprintf(rejected, "f.HTTPStatus == 403"), each},
-		{called, fmt.Sprintf(rejected, "f.HTTPStatus == 200"), each},
+		{called, fmt.Sprintf(known, "len(userData) < 12", `checkout(client, userData+"-again")`), "TestUnderChaos"},
+		{called, fmt.Sprintf(known, "f.HTTPStatus == 429", again), each},
+		{called, fmt.Sprintf(known, "f.HTTPStatus == 403", again), each},
+		{called, fmt.Sprintf(known, "f.HTTPStatus == 403", refused), each},
+		{called, fmt.Sprintf(known, "f.HTTPStatus == 200", refused), each},
+		{called, fmt.Sprintf(known, "f.HTTPStatus == 200", "nil"), each},
 		{"return err // still unknown", "return failed // still unknown", each},
 		{"status.UserData != userData", "status == nil", each},
+		{"status.UserData != userData", `status.OrderID == ""`, each},
 		{compared, notFound, each},
 		{success, "s.seen[n.Key()] || n.StatusDescription == paymentsvc.StatusPending:", ships},
 		{success, "n.StatusDescription != paymentsvc.StatusSuccess:", ships},

@@ -111,10 +111,12 @@ func (t *Table) started(ctx context.Context, userData, orderID, redirectURL stri
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `
-		UPDATE starts SET state = CASE state WHEN 'open' THEN 'started' ELSE state END,
-			order_id = COALESCE(order_id, $2), redirect_url = COALESCE(NULLIF(redirect_url, ''), $3)
-		WHERE user_data = $1`, userData, orderID, redirectURL)
+		UPDATE starts SET redirect_url = COALESCE(NULLIF(redirect_url, ''), $2) WHERE user_data = $1`,
+		userData, redirectURL)
 	if err != nil {
+		return err
+	}
+	if err := match(ctx, tx, orderID, userData); err != nil {
 		return err
 	}
 	if err := conclude(ctx, tx, orderID); err != nil {
@@ -139,6 +141,9 @@ func (t *Table) Reconcile(ctx context.Context, userData string) error {
 	}
 	if status.UserData != userData {
 		return fmt.Errorf("user_data %s: the response lacks this user_data", userData)
+	}
+	if status.OrderID == "" { // optional; the notification has it
+		return t.record(ctx, userData, Started, "")
 	}
 	return t.started(ctx, userData, status.OrderID, "")
 }
@@ -180,7 +185,7 @@ func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 	}
 	switch n.Event {
 	case paymentsvc.EventPaymentStatusChanged, paymentsvc.EventPayoutStatusChanged:
-		err = match(ctx, tx, n)
+		err = match(ctx, tx, n.OrderID, n.UserData)
 	default: // a refund, or an event that the document does not specify
 		slog.WarnContext(ctx, "notification needs review", "event", n.Event, "order_id", n.OrderID)
 	}
@@ -193,22 +198,22 @@ func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
 	return tx.Commit()
 }
 
-// match updates the row of a payment or payout. It finds the row by order_id or user_data. A rejected row is also
-// started, because the service has the order, unless another start for the same order may succeed.
-func match(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
+// match updates the row of a payment or payout that the service has. It finds the row by order_id or user_data. A
+// rejected row is also started, unless another start for the same order may succeed.
+func match(ctx context.Context, tx *sql.Tx, orderID, userData string) error {
 	found, err := tx.ExecContext(ctx, `
 		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END
 		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $2) AND (state <> 'rejected' OR NOT EXISTS (
 			SELECT 1 FROM starts AS other
-			WHERE other.pays_for = starts.pays_for AND other.state NOT IN ('rejected', 'failed')))`, n.OrderID, n.UserData)
+			WHERE other.pays_for = starts.pays_for AND other.state NOT IN ('rejected', 'failed')))`, orderID, userData)
 	if err != nil {
 		return err
 	}
 	if rows, err := found.RowsAffected(); err != nil || rows > 0 {
 		return err
 	}
-	slog.WarnContext(ctx, "no start accepts this notification: needs review unless the response of its call follows",
-		"order_id", n.OrderID, "user_data", n.UserData)
+	slog.WarnContext(ctx, "no start accepts this order: needs review unless the response of its call follows",
+		"order_id", orderID, "user_data", userData)
 	return nil
 }
 
@@ -247,7 +252,8 @@ func conclude(ctx context.Context, tx *sql.Tx, orderID string) error {
 	case err != nil:
 	case p.anotherAmount:
 		slog.WarnContext(ctx, "paid with another amount: needs review", "order_id", orderID)
-		_, err = tx.ExecContext(ctx, `UPDATE starts SET state = 'review' WHERE order_id = $1`, orderID)
+		_, err = tx.ExecContext(ctx, `
+			UPDATE starts SET state = 'review' WHERE order_id = $1 AND state = 'started'`, orderID) // keeps a decision
 	case p.paid && !p.refunded:
 		_, err = tx.ExecContext(ctx, `INSERT INTO shipments (order_id) VALUES ($1) ON CONFLICT DO NOTHING`, orderID)
 	}

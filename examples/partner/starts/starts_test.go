@@ -122,14 +122,21 @@ func TestCrashBetweenCallAndRecordStartsNothingTwice(t *testing.T) {
 	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
 }
 
-func TestReconcileKeepsRowOpenWithoutItsUserData(t *testing.T) {
+func TestReconcileNeedsTheUserDataOfTheRow(t *testing.T) {
 	table, service := newTable(t)
 	table.add(t, "order-1", Open, nil)
-	service.Fault(paymentsvctest.StatusPayment, paymentsvctest.Nth(1),
-		paymentsvctest.Answer(paymentsvctest.AfterCommit, 200, "application/json", "{}"))
+	for n, body := range []string{"{}", `{"user_data":"order-1"}`} {
+		service.Fault(paymentsvctest.StatusPayment, paymentsvctest.Nth(1+2*n),
+			paymentsvctest.Answer(paymentsvctest.AfterCommit, 200, "application/json", body))
+	}
 	require.ErrorContains(t, table.Reconcile(t.Context(), "order-1"), "user_data order-1")
 	require.Error(t, table.Reconcile(t.Context(), "order-1"), "not found")
 	table.requireRow(t, "order-1", Open, "")
+
+	require.NoError(t, table.Reconcile(t.Context(), "order-1"), "an order_id is optional")
+	table.requireRow(t, "order-1", Started, "")
+	require.NoError(t, table.Apply(t.Context(), payment("SUCCESS", "10.50")), "finds the row by user_data")
+	table.requireRow(t, "order-1", Started, "o-1")
 }
 
 func TestUnknownPayoutIsReconciledByOrderIDOrReviewed(t *testing.T) {
@@ -154,15 +161,6 @@ func TestUnknownPayoutIsReconciledByOrderIDOrReviewed(t *testing.T) {
 	table.requireRow(t, "payout-2", Started, "o-2")
 }
 
-func TestApplyKeepsFailure(t *testing.T) {
-	table, _ := newTable(t)
-	table.add(t, "order-1", Started, "o-1")
-	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusFailure, paymentsvc.StatusPending} {
-		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
-		table.requireRow(t, "order-1", Failed, "o-1")
-	}
-}
-
 // A gateway or a wrong Config.DecodeError can report a rejection for a payment that the service has.
 func TestApplyCorrectsARejection(t *testing.T) {
 	for status, want := range map[paymentsvc.StatusName]State{"PENDING": Started, "SUCCESS": Started, "FAILURE": Failed} {
@@ -171,21 +169,47 @@ func TestApplyCorrectsARejection(t *testing.T) {
 		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
 		table.requireRow(t, "order-1", want, "o-1")
 	}
+	for _, state := range []State{Rejected, Retry} {
+		table, _ := newTable(t)
+		table.add(t, "order-1", state, nil)
+		require.NoError(t, table.started(t.Context(), "order-1", "o-1", ""), "another process has reconciled it")
+		table.requireRow(t, "order-1", Started, "o-1")
+	}
 	table, _ := newTable(t)
 	table.add(t, "order-1", Rejected, nil)
 	require.NoError(t, table.Insert(t.Context(), "order-2", "order-1", paymentsvc.MustParseAmount("10.50")))
+	require.NoError(t, table.started(t.Context(), "order-1", "o-1", ""))
 	require.NoError(t, table.Apply(t.Context(), payment("SUCCESS", "10.50")))
 	table.requireRow(t, "order-1", Rejected, "")
 	table.requireRow(t, "order-2", Retry, "")
 }
 
-// A failed row would let the payer pay the same order again.
-func TestApplyKeepsSuccess(t *testing.T) {
-	table, _ := newTable(t)
-	table.add(t, "order-1", Open, nil)
-	for _, status := range []paymentsvc.StatusName{paymentsvc.StatusSuccess, paymentsvc.StatusFailure} {
-		require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
-		table.requireRow(t, "order-1", Started, "o-1")
+// The refund of a payment with another amount may arrive after the payer has started a payment again.
+func TestApplyKeepsTheDecisionOfAnOperator(t *testing.T) {
+	for _, decided := range []State{Failed, Rejected} {
+		table, _ := newTable(t)
+		table.add(t, "order-1", Started, "o-1")
+		require.NoError(t, table.Apply(t.Context(), payment("SUCCESS", "1.50")))
+		table.requireRow(t, "order-1", Review, "o-1")
+		_, err := table.DB.ExecContext(t.Context(), `UPDATE starts SET state = $1`, string(decided))
+		require.NoError(t, err)
+		require.NoError(t, table.Insert(t.Context(), "order-2", "order-1", paymentsvc.MustParseAmount("10.50")))
+		require.NoError(t, table.Apply(t.Context(), refund("SUCCESS", "{}")))
+		table.requireRow(t, "order-1", decided, "o-1")
+	}
+}
+
+// After SUCCESS, a failed row would let the payer pay the same order again.
+func TestApplyKeepsTheFirstFinalState(t *testing.T) {
+	for statuses, want := range map[[2]paymentsvc.StatusName]State{
+		{"SUCCESS", "FAILURE"}: Started, {"FAILURE", "PENDING"}: Failed,
+	} {
+		table, _ := newTable(t)
+		table.add(t, "order-1", Open, nil)
+		for _, status := range statuses {
+			require.NoError(t, table.Apply(t.Context(), payment(status, "10.50")))
+			table.requireRow(t, "order-1", want, "o-1")
+		}
 	}
 }
 
