@@ -465,7 +465,7 @@ func TestHintsNameTheFeaturesOfTheOtherSamples(t *testing.T) {
 		`{"a":"Zoë","b":{"c":null}}`:     "an object or a list inside the body, letters that are not ASCII, null",
 		"{\"a\":\"\\u00eb\",\"b\":\n[]}": "an object or a list inside the body, letters that are not ASCII",
 		`{"a":1.5,"b":2e5}`:              "a number with a fraction, a number with an exponent",
-		" {}":                            "",
+		"{}":                             "",
 	} {
 		result, err := discover.Find(context.Background(), []discover.Sample{
 			signed(t, canonical.Literal("x"), post(cardURL, "1700000000", body)),

@@ -74,8 +74,8 @@ func TestReadOutputOfCurl(t *testing.T) {
 	const (
 		command = `$ curl -v -X POST -H 'Signature: abab' -d '{"amount":10.50}' http://127.0.0.1:8080/hook` + "\n"
 		note    = "Note: Unnecessary use of -X or --request, POST is already inferred.\n"
-		table   = "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n" +
-			"                                 Dload  Upload   Total   Spent    Left  Speed\n"
+		table   = "  % Total    % Received % Xferd  Average Speed   Time\n" +
+			"                                 Dload  Upload   Total\n"
 		meter = "\r100    16    0     0  100    16      0     36  0:00:02  0:00:02 --:--:--    36"
 		bar   = "\r############################################################ 100.0%"
 		older = "*   Trying 127.0.0.1:8080...\n* Connected to 127.0.0.1 (127.0.0.1) port 8080 (#0)\n"
