@@ -459,6 +459,26 @@ func TestPartialNamesTheSamplesThatFit(t *testing.T) {
 	}
 }
 
+func TestHintsNameTheFeaturesOfTheOtherSamples(t *testing.T) {
+	const plain = `{"a":"{null 1.5 2e5} \"[]"}`
+	for body, want := range map[string]string{
+		`{"a":"Zoë","b":{"c":null}}`:     "an object or a list inside the body, letters that are not ASCII, null",
+		"{\"a\":\"\\u00eb\",\"b\":\n[]}": "an object or a list inside the body, letters that are not ASCII",
+		`{"a":1.5,"b":2e5}`:              "a number with a fraction, a number with an exponent",
+		"{}":                             "",
+	} {
+		result, err := discover.Find(context.Background(), []discover.Sample{
+			signed(t, canonical.Literal("x"), post(cardURL, "1700000000", body)),
+			signed(t, canonical.Body, post(cardURL, "1700000000", plain)),
+		}, discover.Options{Secret: secret, Effort: 0.001})
+		require.ErrorIs(t, err, discover.ErrNoMatch)
+		if want != "" {
+			want = "; unlike these samples, sample 1 has " + want
+		}
+		require.True(t, strings.HasSuffix(result.Hints[0], "belong to the same project"+want), result.Hints[0])
+	}
+}
+
 func TestHintsForKindsThatAreSignedDifferently(t *testing.T) {
 	result, err := find(t,
 		signed(t, canonical.Join("\n", canonical.Path, canonical.Body), post(cardURL, "1700000000", cardBody)),

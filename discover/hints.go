@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,8 +19,8 @@ func (f *finder) hints(result *Result) (hints []string) {
 		p := result.Partial[0]
 		return []string{
 			fmt.Sprintf("%s explains %s, but not the other samples: check how the other samples were captured, and that "+
-				"they belong to the same project",
-				p.Text, strings.Join(p.Samples, ", ")),
+				"they belong to the same project%s",
+				p.Text, strings.Join(p.Samples, ", "), f.unlike(p.Samples)),
 			"if requests and notifications have different schemes, search them separately and use canonical.ByKind",
 		}
 	}
@@ -72,6 +73,45 @@ func (f *finder) hints(result *Result) (hints []string) {
 			"document",
 	)
 	return append(hints, f.effortHint())
+}
+
+// unlike lists the features of the other samples that the named samples lack.
+func (f *finder) unlike(named []string) (text string) {
+	common := map[string]bool{}
+	for _, s := range f.samples {
+		for _, feature := range features(s.message.Body) {
+			common[feature] = common[feature] || slices.Contains(named, s.name)
+		}
+	}
+	for _, s := range f.samples {
+		own := slices.DeleteFunc(features(s.message.Body), func(feature string) bool { return common[feature] })
+		if len(own) > 0 {
+			text += fmt.Sprintf("; unlike these samples, %s has %s", s.name, strings.Join(own, ", "))
+		}
+	}
+	return text
+}
+
+var quotedTexts = regexp.MustCompile(quotedText)
+
+// features returns the properties of JSON that programs often write in different ways.
+func features(body []byte) (list []string) {
+	withoutTexts := quotedTexts.ReplaceAll(body, nil)
+	for _, feature := range []struct {
+		name, pattern string
+		text          []byte
+	}{
+		{"an object or a list inside the body", `\S\s*[{[]`, withoutTexts},
+		{"letters that are not ASCII", `[^\x00-\x7f]|\\u`, body},
+		{"a number with a fraction", `[0-9]\.`, withoutTexts},
+		{"a number with an exponent", `[0-9][eE]`, withoutTexts},
+		{"null", `null`, withoutTexts},
+	} {
+		if found, _ := regexp.Match(feature.pattern, feature.text); found { // the pattern is valid
+			list = append(list, feature.name)
+		}
+	}
+	return list
 }
 
 // hints lists the parts that the search did not try, and warns about white space at the end of the body.

@@ -98,7 +98,7 @@ func (e *explanation) search() *cause {
 			return found
 		}
 	}
-	return e.try(e.searched(), own, hmacs)
+	return cmp.Or(e.try(e.relisted(), own, hmacs), e.try(e.searched(), own, hmacs))
 }
 
 // try returns the cause among all combinations, or nil.

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto"
 	"crypto/hmac"
+	"crypto/md5" //nolint:gosec // a part of a scheme
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -245,6 +246,35 @@ func TestExplainerEditsTheTextOfTheScheme(t *testing.T) {
 		signature := strings.ToUpper(hex.EncodeToString(mac(crypto.SHA256, string(secret), test.signed)))
 		got := explainer(t, test.scheme).Explain(&m, signature)
 		assert.Equal(t, "signed "+test.want+", want "+test.scheme, got.Text)
+	}
+}
+
+// One option of a list of fields or of JSON is different.
+func TestExplainerEditsTheOptionsOfTheScheme(t *testing.T) {
+	const end, key = ` "&key=" secret)`, "&key=" + string(secret)
+	md5Sum := md5.Sum([]byte("1.50|null|")) //nolint:gosec // a part of a scheme
+	for _, test := range []struct{ scheme, signed, want string }{
+		{`hex(fields(sorted,"=","&")` + end, "b=1.50&a=null&c=" + key, `hex(fields(as-sent, "=", "&")` + end},
+		{`hex(fields('=', '&')` + end, "b=1.50&a=null&c=" + key, `hex(fields(as-sent, '=', '&')` + end},
+		{`hex(fields('=', '&')` + end, "b=1.50" + key, `hex(fields(omit-empty, '=', '&')` + end},
+		{`hex(fields('=', '&')` + end, "a=None&b=1.50&c=" + key, `hex(fields(python-constants, '=', '&')` + end},
+		{`hex(fields(omit-null, '=', '&')` + end, "b=1.50" + key, `hex(fields(omit-empty, '=', '&')` + end},
+		{`hex(fields(omit-null, '=', '&')` + end, "b:1.50&c:" + key, `hex(fields(omit-null, ":", '&')` + end},
+		{`hex(fields('=', '&')` + end, "null&1.50&" + key, `hex(fields('&')` + end},
+		{
+			`prefixed("v1=", hex)(timestamp hex(md5(fields('|'))))`, "1700000000" + hex.EncodeToString(md5Sum[:]),
+			`prefixed("v1=", hex)(timestamp hex(md5(fields(as-sent, '|'))))`,
+		},
+		{`hex(json` + end, `{"b": 1.50, "a": null, "c": ""}` + key, `hex(json(spaces)` + end},
+		{`hex(json(spaces)` + end, `{"b":1.50,"a":null,"c":""}` + key, `hex(json` + end},
+	} {
+		m := post(cardURL, "1700000000", `{"b":1.50,"a":null,"c":""}`)
+		x := explainer(t, test.scheme)
+		signature, err := paymentsvc.Scheme{
+			Canonical: canonical.Literal(test.signed), Encoding: x.Scheme.Encoding,
+		}.Signature(secret, &m)
+		require.NoError(t, err)
+		assert.Equal(t, "signed "+test.want+", want "+test.scheme, x.Explain(&m, signature).Text)
 	}
 }
 

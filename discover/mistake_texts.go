@@ -204,22 +204,7 @@ func (e *explanation) edited() (list []candidate) {
 	if encoding == "" {
 		return nil
 	}
-	edit := func(parts ...string) {
-		if !e.spend(costOfParse) {
-			return
-		}
-		text := encoding + strings.Join(parts, " ") + ")"
-		scheme, _, err := canonical.ParseSchemeWith(text, e.Secret)
-		if err != nil {
-			text += ", body unsigned"
-			if scheme, _, err = canonical.ParseSchemeWith(text, e.Secret); err != nil {
-				return
-			}
-		}
-		if signed, ok := e.sign(scheme.Canonical, e.message); ok {
-			list = append(list, candidate{text: text, signed: signed})
-		}
-	}
+	edit := func(parts ...string) { list = append(list, e.parsed(encoding+strings.Join(parts, " ")+")")...) }
 	unseparated := slices.DeleteFunc(slices.Clone(parts), isQuoted)
 	edit(unseparated...)
 	for _, other := range allSeparators {
@@ -256,10 +241,89 @@ func (e *explanation) edited() (list []candidate) {
 	return list
 }
 
+// parsed returns the canonical string of a text form, or an empty list for an invalid text form.
+func (e *explanation) parsed(text string) []candidate {
+	if !e.spend(costOfParse) {
+		return nil
+	}
+	scheme, _, err := canonical.ParseSchemeWith(text, e.Secret)
+	if err != nil {
+		text += ", body unsigned"
+		if scheme, _, err = canonical.ParseSchemeWith(text, e.Secret); err != nil {
+			return nil
+		}
+	}
+	signed, ok := e.sign(scheme.Canonical, e.message)
+	if !ok {
+		return nil
+	}
+	return []candidate{{text: text, signed: signed}}
+}
+
+// withOptions matches a list of fields or JSON. anOption matches one of its options or separators.
+var (
+	withOptions = regexp.MustCompile(`\b(fields|json)\b(\((?:` + quotedText + `|\([^()]*\)|[^()"'])*\))?`)
+	anOption    = regexp.MustCompile(quotedText + `|[^\s(),"']+(?:\([^()]*\))?`)
+)
+
+// optionsOf are the options of a list of fields and of JSON. The separators have the name "".
+var optionsOf = newOptionsOf()
+
+func newOptionsOf() map[string][]string {
+	options := map[string][]string{"fields": {`flat(".")`, `flat("[]")`}, "json": {"spaces"}}
+	add := func(name, text string) {
+		for _, o := range anOption.FindAllString(strings.TrimPrefix(text, name), -1) {
+			if !isQuoted(o) && !slices.Contains(options[name], o) {
+				options[name] = append(options[name], o)
+			}
+		}
+	}
+	for _, l := range listsBeside(canonical.FieldList{Names: true}) {
+		add("fields", l.String())
+	}
+	for _, form := range formsBeside(canonical.JSONForm{}) {
+		add("json", form.String())
+	}
+	for _, separator := range allSeparators {
+		options[""] = append(options[""], strconv.Quote(separator))
+	}
+	return options
+}
+
+// relisted returns the texts of schemes with one different option of a list of fields or of JSON.
+func (e *explanation) relisted() (list []candidate) {
+	for _, at := range withOptions.FindAllStringSubmatchIndex(e.scheme, -1) {
+		name, own := e.scheme[at[2]:at[3]], anOption.FindAllString(e.scheme[at[3]:at[1]], -1)
+		edit := func(options ...string) {
+			text := name
+			if len(options) > 0 {
+				text += "(" + strings.Join(options, ", ") + ")"
+			}
+			list = append(list, e.parsed(e.scheme[:at[0]]+text+e.scheme[at[1]:])...)
+		}
+		for i, o := range own {
+			edit(slices.Concat(own[:i], own[i+1:])...)
+			others := optionsOf[name]
+			if isQuoted(o) {
+				others = optionsOf[""]
+			}
+			for _, other := range others {
+				edit(slices.Concat(own[:i], []string{other}, own[i+1:])...)
+			}
+		}
+		for _, other := range optionsOf[name] {
+			edit(append([]string{other}, own...)...)
+		}
+	}
+	return list
+}
+
 func isQuoted(part string) bool { return strings.ContainsAny(part[:1], `"'`) }
 
 // schemeTokens are quoted texts, brackets, commas, white space and other words.
-var schemeTokens = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[(),]|\s+|[^\s(),"']+`)
+var schemeTokens = regexp.MustCompile(quotedText + `|[(),]|\s+|[^\s(),"']+`)
+
+const quotedText = `"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'`
 
 // parts splits the text form of the scheme. It returns "" for an encoding with options.
 func (e *explanation) parts() (encoding string, parts []string) {

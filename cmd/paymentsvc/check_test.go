@@ -122,7 +122,7 @@ func TestCheckRejectsSettings(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-base-url: not set": {},
 		"-partner: not set":  {"-base-url", "https://pay.example.com"},
-		"BaseURL: http for an address that is not loopback": {
+		"-base-url: http for an address that is not loopback; use https\n": {
 			"-base-url", "http://pay.example.com", "-partner", "1", "-project", "2",
 		},
 		"other users can open the directory": {

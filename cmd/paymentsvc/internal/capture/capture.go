@@ -138,6 +138,8 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 		return []entry{{number: 1, signed: true, read: func() (Message, error) { return t.finish(read(t, o)) }}}
 	}
 	switch {
+	case isVerbose(t.data):
+		list = single((*text).verbose)
 	case strings.HasPrefix(first, "{"), strings.HasPrefix(first, "["):
 		list, err = t.json(o)
 		if err != nil {
@@ -157,8 +159,6 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	case len(list) > 0:
 	case isHead(line):
 		list = single((*text).http)
-	case verboseHead(t.data) >= 0:
-		list = single((*text).verbose)
 	case commandStart(t.data) >= 0:
 		list = single((*text).curl)
 	default:

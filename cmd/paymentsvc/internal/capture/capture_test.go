@@ -78,6 +78,8 @@ func TestReadEachForm(t *testing.T) {
 			"sent off\n" + body + "\n< HTTP/1.1 200 OK\n<\nok", note: "the line end"},
 		"curl -v behind its command": {file: "$ curl -v -d '" + body +
 			"' https://shop.example/x\n> POST /hook?a=1 HTTP/2\n> Host: shop.example\n> content-length: 50\n> \n< HTTP/2 200\n"},
+		"a body with the output of curl -v": {file: "POST /hook?a=1\nHost: shop.example\n\n> POST / HTTP/1.1\n>",
+			body: "> POST / HTTP/1.1\n>"},
 		"a HAR file": {file: har},
 		"a HAR file with base64": {file: strings.Replace(har,
 			`"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"`,

@@ -69,6 +69,62 @@ func TestReadJSONOfTools(t *testing.T) {
 	}
 }
 
+// The texts are of curl 7.88 and curl 8.14. A progress meter has carriage returns, and precedes other text on its line.
+func TestReadOutputOfCurl(t *testing.T) {
+	const (
+		command = `$ curl -v -X POST -H 'Signature: abab' -d '{"amount":10.50}' http://127.0.0.1:8080/hook` + "\n"
+		note    = "Note: Unnecessary use of -X or --request, POST is already inferred.\n"
+		table   = "  % Total    % Received % Xferd  Average Speed   Time\n" +
+			"                                 Dload  Upload   Total\n"
+		meter = "\r100    16    0     0  100    16      0     36  0:00:02  0:00:02 --:--:--    36"
+		bar   = "\r############################################################ 100.0%"
+		older = "*   Trying 127.0.0.1:8080...\n* Connected to 127.0.0.1 (127.0.0.1) port 8080 (#0)\n"
+		newer = "* Host localhost:8080 was resolved.\n* IPv4: 127.0.0.1\n*   Trying 127.0.0.1:8080...\n" +
+			"* Connected to localhost (127.0.0.1) port 8080\n* using HTTP/1.x\n"
+		request = "> POST /hook HTTP/1.1\r\n> Host: 127.0.0.1:8080\r\n> Accept: */*\r\n> Signature: abab\r\n" +
+			"> Content-Length: 16\r\n> \r\n"
+		response = "< HTTP/1.1 401 Unauthorized\r\n< Content-Length: 16\r\n< \r\n"
+		echo     = `{"headers":{"signature":"other"},"url":"/","body":"x"}` + "\n"
+	)
+	for name, output := range map[string]string{
+		"7.88 to a pipe":         note + table + meter + older + request + "} [16 bytes data]\n" + response,
+		"7.88 to a terminal":     note + older + request + response,
+		"7.88 of a slow service": older + request + "} [16 bytes data]\n" + meter + meter + response + meter + "\n",
+		"a progress bar":         older + request + bar + response + bar,
+		"a meter of a terminal":  older + request + meter[1:] + "\n" + response,
+		"after 100 Continue":     older + request + "< HTTP/1.1 100 Continue\r\n} [16 bytes data]\n" + response,
+		"8.14 to a terminal":     note + newer + request + "* upload completely sent off: 16 bytes\n" + response,
+		"8.14 to a pipe":         table + newer + request + "} [16 bytes data]\n" + response + "{ [16 bytes data]\n",
+		"a warning":              "Warning: The file name argument '-x' looks like a flag.\n" + older + request + response,
+		"no response": older + request + "* Empty reply from server\n" + meter + "\n* Closing connection 0\n" +
+			"curl: (52) Empty reply from server\n",
+	} {
+		for end, text := range map[string]string{
+			"left intact": "* Connection #0 to host 127.0.0.1 left intact\n" + echo,
+			"7.88 closes": "* Closing connection 0\n" + `{"code":"wrong"}`, // as long as the request's body
+			"8.14 closes": "* shutting down connection #0\n" + `{"code":"wrong"}`,
+			"with -i":     "* Closing connection 0\nHTTP/1.1 401 Unauthorized\r\n\r\n" + `{"code":"wrong"}`,
+		} {
+			if !strings.Contains(output, response) {
+				text = ""
+			}
+			_, err := Read([]byte(output+text), "a.txt", Options{})
+			require.ErrorContains(t, err, "curl -v does not print the body: paste the command above its output", name+end)
+			for file, o := range map[string]Options{
+				output + text:           {Body: []byte(`{"amount":10.50}`), BodyName: "b"},
+				command + output + text: {},
+				strings.Replace(output+text, "> \r\n", "> \r\n{\"amount\":10.50}\n", 1): {},
+			} {
+				m, err := Read([]byte(file), "a.txt", o)
+				require.NoError(t, err, "%s, %s: %q", name, end, file)
+				require.Equal(t, `POST http://127.0.0.1:8080/hook {"amount":10.50}`,
+					strings.Replace(m.Method+" "+m.URL.String()+" "+string(m.Body), "https", "http", 1))
+				require.Equal(t, []string{"abab"}, m.Header["Signature"])
+			}
+		}
+	}
+}
+
 func TestReadRejectsAMissingBody(t *testing.T) {
 	for name, file := range map[string]string{
 		"an access log":       `127.0.0.1 - - [29/Nov/2026:06:00:00 +0000] "POST /hook HTTP/1.1" 200 2 "-" "curl/8"`,
@@ -78,6 +134,7 @@ func TestReadRejectsAMissingBody(t *testing.T) {
 		"HTTP text":           "POST /hook HTTP/1.1\nSignature: abab\n\n",
 		"curl -v":             "> POST /hook HTTP/1.1\n> Signature: abab\n>\n< HTTP/1.1 200 OK\n",
 		"printed headers":     "{ host: 'shop.example', signature: 'abab' }\n",
+		"a response":          "POST /hook HTTP/1.1\nSignature: abab\n\nHTTP/1.1 200 OK\n\n{}",
 		"blank lines":         "POST /hook HTTP/1.1\nSignature: abab\n\n \n\n",
 		"a word of a program": `{"method":"POST","url":"/hook","headers":{"signature":"abab"},"body":true}`,
 		"an object as text":   `{"method":"POST","url":"/hook","headers":{"signature":"abab"},"body":"[object Object]"}`,

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -204,7 +205,7 @@ func (t *text) cut(m *Message, from, to int) error {
 }
 
 // responseLine matches the start of a response after the request, because some tools write both.
-var responseLine = regexp.MustCompile(`(?m)^[ \t]*\r?\n(?:HTTP/[0-9.]+ [0-9]{3}|<< [0-9]{3}) `)
+var responseLine = regexp.MustCompile(`(?m)(?:\A|^[ \t]*\r?\n)(?:HTTP/[0-9.]+ [0-9]{3}|<< [0-9]{3}) `)
 
 // fits returns the first n bytes of rest. It returns false if rest is shorter, or if more than white space follows.
 func fits(rest string, n int) (string, bool) {
@@ -235,6 +236,16 @@ func (t *text) bodyFile(m *Message, o Options) error {
 	return nil
 }
 
+// isVerbose reports whether data is the output of curl -v. HTTP text can have such output only in its body.
+func isVerbose(data string) bool {
+	start := verboseHead(data)
+	if start < 0 {
+		return false
+	}
+	lines, body := headLines(data[:start])
+	return body < 0 || !slices.ContainsFunc(lines, func(l line) bool { return isHead(l.text) })
+}
+
 // verboseHead returns the position of the request line in the output of curl -v, or -1.
 func verboseHead(data string) int {
 	at := 0
@@ -248,7 +259,7 @@ func verboseHead(data string) int {
 }
 
 // verbose parses the output of curl -v. The output lacks the body, so verbose takes the body from Options.Body, from
-// the command before the output, or from the text after the output.
+// the command before the output, or from text between the request and the response.
 func (t *text) verbose(o Options) (Message, error) {
 	start := verboseHead(t.data)
 	var lines []line
@@ -279,7 +290,7 @@ func (t *text) verbose(o Options) (Message, error) {
 		if err == nil {
 			m.Body, m.Notes = sent.Body, append(m.Notes, sent.Notes...)
 		}
-	case from == to && m.Header.Get("Content-Length") != "0":
+	case from == to && m.Header.Get("Content-Length") != "0" && !isBodiless(m.Method):
 		err = t.fail(at, "curl -v does not print the body: paste the command above its output, "+
 			"or name the body's file with -body; %s", capturing)
 	default:
@@ -288,17 +299,21 @@ func (t *text) verbose(o Options) (Message, error) {
 	return m, err
 }
 
-var lineOfCurl = regexp.MustCompile(`^(\* |<|[{}] \[)`)
+// lineOfCurl matches a note, an amount of data, an error, and a progress meter. Terminals show a progress meter without
+// its carriage return.
+var lineOfCurl = regexp.MustCompile(`^(\* |[{}] \[|curl: \(|Note: |Warning: |\r|[ 0-9.:kMGTP-]{40})`)
 
-// between returns the range of the first text after at, up to the next line of curl -v.
+// between returns the range of the first text of the user between the request, which ends at the position at, and the
+// response. A progress meter can precede the response on its line.
 func between(data string, at int) (from, to int) {
-	from, to = len(data), len(data)
-	for l := range strings.Lines(data[at:]) {
+	before, _, _ := strings.Cut(data[at:], "< HTTP/")
+	from, to = at+len(before), at+len(before)
+	for l := range strings.Lines(before) {
 		byCurl := lineOfCurl.MatchString(l)
 		switch {
-		case byCurl && from < len(data):
+		case byCurl && from < to:
 			return from, at
-		case !byCurl && from == len(data) && strings.TrimSpace(l) != "":
+		case !byCurl && from == to && strings.TrimSpace(l) != "":
 			from = at
 		}
 		at += len(l)

@@ -524,6 +524,29 @@ func TestConnectionRemembersTheKindOfTheSamples(t *testing.T) {
 	assert.Contains(t, r.facts("scheme"), "also accepted for requests")
 }
 
+func TestConnectionNamesAWrongAddress(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Date"] = nil
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer plain.Close()
+	encrypted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	defer encrypted.Close()
+	for address, want := range map[string]string{
+		"https" + strings.TrimPrefix(plain.URL, "http"):     "the port expects http, not https",
+		"http" + strings.TrimPrefix(encrypted.URL, "https"): "the port expects https, not http",
+		plain.URL: "the service has no get_balance at this address", // not the clock, without Date
+	} {
+		seen, _, err := newSession(address, &http.Transport{}).Run(t.Context(), Plan(false))
+		require.NoError(t, err)
+		r := ran{Findings: Findings{Facts: Connection(seen[0], "")}}
+		assert.Equal(t, want, r.facts("likely cause"))
+		assert.Contains(t, r.facts("next"), "-base-url")
+	}
+}
+
 func TestSessionSendsNothingElse(t *testing.T) {
 	s := &service{past: 300, future: 300, success: balance, now: time.Now}
 	server := httptest.NewUnstartedServer(s)

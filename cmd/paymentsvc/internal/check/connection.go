@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -63,9 +64,14 @@ func (x *Exchange) isShownCode(name, value string) bool {
 func diagnose(x *Exchange, otherKind bool) (reason, next string) {
 	const discover = "paymentsvc discover -secret-file FILE -out DIR REQUEST, with a request that the service accepted"
 	skew, _ := x.skew()
+	record, notTLS := errors.AsType[tls.RecordHeaderError](x.Err)
 	switch {
+	case notTLS && string(record.RecordHeader[:]) == "HTTP/":
+		return "the port expects http, not https", "set -base-url to the HTTPS port, or to http for a loopback address"
 	case x.Err != nil:
 		return x.Err.Error(), "check -base-url, the network, and the proxy variables such as HTTPS_PROXY"
+	case x.StatusCode == http.StatusBadRequest && strings.Contains(string(x.Body), "HTTPS"):
+		return "the port expects https, not http", "set -base-url to https"
 	case x.StatusCode == http.StatusTooManyRequests || x.StatusCode/100 == 5:
 		return "a rate limit, or an unavailable service", "wait, then run paymentsvc check again"
 	case x.StatusCode/100 == 3:
@@ -94,9 +100,12 @@ func (x *Exchange) skew() (skew time.Duration, ok bool) {
 		return 0, false
 	}
 	date, err := http.ParseTime(x.Header.Get("Date"))
+	if err != nil {
+		return 0, false
+	}
 	skew = date.Sub(x.End).Round(time.Second)
 	if skew.Abs() < 2*time.Second {
 		skew = 0
 	}
-	return skew, err == nil
+	return skew, true
 }
