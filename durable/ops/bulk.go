@@ -40,7 +40,8 @@ func (p *page) readAction(r *http.Request) (a action, err error) {
 	switch scope {
 	case "all":
 		if len(query(narrow)) == 0 {
-			return a, rejection("Choose a state, an error code, an age or a file first, because the filter selects every row.")
+			return a, rejection("Choose a state, an error code, an age, a file or a checkbox of the filter first. " +
+				"The kind alone is not enough.")
 		}
 	case "list":
 		a.filter = durable.Filter{Held: a.filter.Held}
@@ -55,6 +56,9 @@ func (p *page) readAction(r *http.Request) (a action, err error) {
 		}
 	}
 	a.fields = query(a.filter)
+	if isByLine(r) {
+		a.fields.Set("order", "line")
+	}
 	if scope == "all" {
 		a.fields.Set("scope", "all")
 	} else {
@@ -69,7 +73,7 @@ func (p *page) readAction(r *http.Request) (a action, err error) {
 	return a, nil
 }
 
-// fits reports whether the action changes a row.
+// fits reports whether the action is allowed for a row. [durable.Store.Decide] may still reject it.
 func (a action) fits(row durable.Row) bool {
 	return a.choice.Kind.Allowed(row) || a.choice.Kind == release && row.Held
 }
@@ -79,7 +83,7 @@ type bulkView struct {
 	Choice choice
 	Fields url.Values
 	Back   string
-	N      int           // the number of rows that the action changes
+	N      int           // the number of rows that fit the action
 	Sum    string        // the sum of their amounts
 	Seen   string        // the hash of a selection
 	Rows   []durable.Row // the first maxListed rows, by line
@@ -106,7 +110,7 @@ func (p *page) bulk(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case r.PostFormValue("seen") != chosen.hash:
 			status, v.Bad = http.StatusConflict,
-				"The rows have changed meanwhile, so the decision was not applied. These are the rows now."
+				"The rows have changed, or payouts are held again, so the decision was not applied. These are the rows now."
 		case a.choice.Sure != "" && r.PostFormValue("sure") != "yes":
 			status, v.Bad = http.StatusUnprocessableEntity, unconfirmed
 		default:
@@ -133,14 +137,24 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, chosen se
 		if n == 0 {
 			return err
 		}
+		next := "Look at the rows again, and decide the others."
+		if rejected, ok := errors.AsType[rejection](err); ok { // after another hold
+			next = string(rejected)
+		}
 		p.show(w, http.StatusServiceUnavailable, "message", message{frame{Title: "Not all decided", Who: by(r)},
-			"Rows decided before the error: " + strconv.Itoa(n) + ". Look at the rows again, and decide the others."})
+			"Rows decided before the error: " + strconv.Itoa(n) + ". " + next})
 		return nil
 	}
 	p.Log.Info("ops: decided", "decision", a.choice.Kind, "by", a.by, "rows", n)
 	done := query(a.filter)
 	done.Set("done", string(a.choice.Kind))
 	done.Set("n", strconv.Itoa(n))
+	if isByLine(r) {
+		done.Set("order", "line")
+	}
+	if skipped := len(chosen.rows) - n; skipped > 0 {
+		done.Set("skipped", strconv.Itoa(skipped))
+	}
 	http.Redirect(w, r, p.location("/rows", done), http.StatusSeeOther)
 	return nil
 }
@@ -204,7 +218,8 @@ func (p *page) release(ctx context.Context, by string, chosen selection) (n int,
 	return n, nil
 }
 
-// do applies an action, and returns the number of changed rows. It skips rows changed by others since the selection.
+// do applies an action, and returns the number of changed rows. It skips rows that others have changed since the
+// selection, and rows for which [durable.Store.Decide] rejects the decision, for example during Config.Grace.
 func (p *page) do(ctx context.Context, a action, chosen selection) (n int, err error) {
 	if a.choice.Kind == release {
 		return p.release(ctx, a.by, chosen)
@@ -228,12 +243,16 @@ func bulkNote(r *http.Request) string {
 	if done == "" || err != nil {
 		return ""
 	}
-	return done + " Rows: " + strconv.Itoa(n) + "."
+	note := done + " Rows: " + strconv.Itoa(n) + "."
+	if skipped, err := strconv.Atoi(r.FormValue("skipped")); err == nil {
+		note += " Skipped, because they have changed or must wait: " + strconv.Itoa(skipped) + "."
+	}
+	return note
 }
 
 const (
-	// maxListed is the maximum number of user_data in a form. The form of the confirmation contains them again, within
-	// maxForm.
+	// maxListed is the maximum number of user_data in a form. The form of the confirmation contains them again. It is
+	// within maxForm if each has at most 240 bytes as a field of a form.
 	maxListed = 1000
 	// maxSorted is the maximum number of rows that a page reads and sorts by line.
 	maxSorted = 5_000
@@ -273,11 +292,12 @@ func (p *page) listed(ctx context.Context, text string) (list []string, err erro
 		first = min(first, n)
 	}
 	return nil, rejection(fmt.Sprintf(
-		"%d entries of the list are not the user_data of a row. The first of them is entry %d.", len(place), first))
+		"Entries of the list without a row: %d. The first is entry %d.", len(place), first))
 }
 
-// byLine returns up to n rows of f in the order of their files and lines, after the linePlace after, or from the first
-// row if after is "". more reports whether rows follow. byLine returns errTooManyRows for more than maxSorted rows.
+// byLine returns up to n rows of f in the order of their files and lines. It skips the rows up to the linePlace in
+// after. An empty after skips no row. more reports whether rows follow. byLine returns errTooManyRows for more than
+// maxSorted rows.
 func (p *page) byLine(
 	ctx context.Context, f durable.Filter, after string, n int,
 ) (rows []durable.Row, more bool, err error) {

@@ -76,6 +76,7 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	assert.Equal(t, durable.StateFailed, o.row(queued[0].UserData).State)
 	assert.Equal(t, 409, bulk(form).Code, "the numbers are others now")
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
+	assert.Contains(t, o.page("/rows?done=unpaid&n=2&skipped=1"), "Skipped, because they have changed or must wait: 1.")
 
 	o.age(t)
 	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
@@ -172,9 +173,8 @@ func TestListIsDecidedAfterAPreview(t *testing.T) {
 	for text, want := range map[string]string{
 		"":   "Enter the user_data of the rows first.",
 		",;": "Enter the user_data of the rows first.",
-		first + "\n" + first + "\n4111 " + card + " " + second: "2 entries of the list are not the user_data of a row. " +
-			"The first of them is entry 3.",
-		strings.Repeat(first+" ", 1000) + card: "1 entries of the list",
+		first + "\n" + first + "\n4111 " + card + " " + second: "Entries of the list without a row: 2. The first is entry 3.",
+		strings.Repeat(first+" ", 1000) + card:                 "Entries of the list without a row: 1.",
 	} {
 		w := bulk(list(text))
 		assert.Equal(t, 422, w.Code)
@@ -230,7 +230,7 @@ func TestReleaseStopsAtAnotherHold(t *testing.T) {
 	for released, want := range map[int]struct {
 		code int
 		text string
-	}{0: {422, "Payouts are held again."}, 1000: {503, "Rows decided before the error: 1000."}} {
+	}{0: {422, "Payouts are held again."}, 1000: {503, "Rows decided before the error: 1000. Payouts are held again."}} {
 		o := newOffice(t, ops.Config{})
 		_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
 		require.NoError(t, err)

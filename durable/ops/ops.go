@@ -44,7 +44,7 @@ type Config struct {
 }
 
 const (
-	maxForm     = 64 << 10
+	maxForm     = 256 << 10
 	rowsPerPage = 50
 )
 

@@ -580,7 +580,7 @@ func TestPageRejectsRequests(t *testing.T) {
 		Login: func(r *http.Request) (string, bool) { return "ada", r.Header.Get("X-User") != "eve" },
 	})
 	pause := url.Values{"do": {"pause"}, "reason": {"x"}}
-	nul, long := url.Values{"do": {"pause"}, "reason": {"\x00"}}, url.Values{"reason": {strings.Repeat("x", 70_000)}}
+	nul, long := url.Values{"do": {"pause"}, "reason": {"\x00"}}, url.Values{"reason": {strings.Repeat("x", 270_000)}}
 	for name, c := range map[string]struct {
 		code int
 		w    *httptest.ResponseRecorder
