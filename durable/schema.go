@@ -87,7 +87,7 @@ func readVersion(ctx context.Context, q querier) (version int64, err error) {
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, fmt.Errorf("%w: durable_version is empty", ErrSchema)
 	case err != nil:
-		return 0, fmt.Errorf("%w: cannot read durable_version: %w", ErrSchema, err)
+		return 0, fmt.Errorf("%w: cannot read durable_version, want the tables of durable.Migrate: %w", ErrSchema, err)
 	}
 	return version, nil
 }

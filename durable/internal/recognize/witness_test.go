@@ -89,4 +89,5 @@ func TestFileRejectsWhatIsNoMark(t *testing.T) {
 func TestFileInAMissingDirectoryIsAnError(t *testing.T) {
 	_, err := File(filepath.Join(t.TempDir(), "missing", "mark")).Load(t.Context())
 	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "create the directory of the file first")
 }
