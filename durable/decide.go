@@ -46,7 +46,8 @@ type Decision struct {
 	At           time.Time
 }
 
-// Allowed reports whether the decision fits the row. [Store.Decide] may still reject it, for example during Grace.
+// Allowed reports whether the decision fits the row. [Store.Decide] may still reject it, for example because of a
+// notification not yet applied.
 func (k DecisionKind) Allowed(r Row) bool {
 	settled := r.State == StatePending || r.State.Final()
 	review := r.ReviewReason != ""
@@ -62,7 +63,8 @@ func (k DecisionKind) Allowed(r Row) bool {
 	case DecideResend:
 		// The document specifies no look-up of a payout by user_data, so only an operator can find out whether the service
 		// has the payout. The service certainly has a payout with an order_id.
-		return r.Kind == KindPayout && r.OrderID == "" && (r.State == StateUnknown || r.State == StateRejected || stuck)
+		return r.Kind == KindPayout && r.OrderID == "" && r.ResendAt.IsZero() &&
+			(r.State == StateUnknown || r.State == StateRejected || stuck)
 	case DecidePoll:
 		return r.State == StateUnknown && (r.Kind == KindPayment || r.OrderID != "")
 	case DecideAcknowledge:
@@ -102,21 +104,29 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	})
 }
 
-// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive. After a claim
-// from the future, the database's clock was wrong, so this process must watch the row for Grace.
+// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive.
 func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k DecisionKind) error {
-	if k != DecideResend || r.State != row.Unknown {
+	if k != DecideResend {
 		return nil
 	}
 	now, err := tx.Now(ctx)
+	if err == nil && s.graceLeft(r, now) > 0 {
+		err = fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
+	}
+	return err
+}
+
+// graceLeft returns the rest of Grace of an unknown payout without an order_id. After a claim from the future, the
+// database's clock was wrong, so this process must watch the row for Grace.
+func (s *Store) graceLeft(r *row.Row, now int64) time.Duration {
+	if r.State != row.Unknown || r.Kind != row.Payout || r.OrderID != "" || r.OrderIDTaken {
+		return 0
+	}
 	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
 	if waited < 0 {
 		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
 	}
-	if err == nil && waited < s.c.Grace {
-		err = fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
-	}
-	return err
+	return s.c.Grace - waited
 }
 
 // decide applies d to r if it fits r's state.
