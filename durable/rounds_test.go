@@ -156,6 +156,36 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 	assert.Equal(t, 100, n)
 }
 
+// An operator has sent the payout again, and a claim of the second call commits during the record of the first call.
+func TestLateOrderIDIsRecordedAfterAConcurrentClaim(t *testing.T) {
+	db := postgres(t)
+	s := openStore(t, db, Config{})
+	queue(t, s, payouts("a", 1)...)
+	r := callResult{job: claim(t, s, 1, 0, "T")[0], Result: row.Result{OrderID: "o"}}
+	set(t, db, r.job.UserData, `state = 'created'`)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	for _, statement := range []string{
+		`INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
+			SELECT user_data, kind, 'U', 2, due_at, due_at, created_at FROM durable_queue`, `DELETE FROM durable_queue`,
+	} {
+		_, err := tx.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	record := func() error { return rounder{s}.Record(t.Context(), s.completion(r, 1)) }
+	first := make(chan error)
+	go func() { first <- record() }()
+	waitUntil(t, func() bool {
+		return db.Number(t, `SELECT COUNT(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	})
+	require.NoError(t, tx.Commit())
+	require.ErrorIs(t, <-first, ErrChanged, "another attempt follows")
+	require.NoError(t, record())
+	got := get(t, s, r.job.UserData)
+	assert.Equal(t, []any{StateUnknown, "o"}, []any{got.State, got.OrderID})
+}
+
 func TestOrderIDBelongsToOneRowOnly(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		same := &service{order: func(string) string { return "one" }}
