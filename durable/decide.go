@@ -94,9 +94,6 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 			Kind: string(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: r.State,
 			ReviewReason: r.ReviewReason,
 		}
-		if err := s.checkResend(ctx, tx, r, d.Kind); err != nil {
-			return err
-		}
 		if err := s.decide(ctx, tx, r, d); err != nil {
 			return err
 		}
@@ -104,33 +101,15 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	})
 }
 
-// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive.
-func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k DecisionKind) error {
-	if k != DecideResend {
-		return nil
-	}
-	now, err := tx.Now(ctx)
-	if err == nil && s.graceLeft(r, now) > 0 {
-		err = fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
-	}
-	return err
-}
-
-// graceLeft returns the rest of Grace of an unknown payout without an order_id. After a claim from the future, the
-// database's clock was wrong, so this process must watch the row for Grace.
-func (s *Store) graceLeft(r *row.Row, now int64) time.Duration {
-	if r.State != row.Unknown || r.Kind != row.Payout || r.OrderID != "" || r.OrderIDTaken {
-		return 0
-	}
-	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
-	if waited < 0 {
-		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
-	}
-	return s.c.Grace - waited
-}
-
 // decide applies d to r if it fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if d.Kind == DecideResend && s.graceLeft(r, now) > 0 {
+		return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
+	}
 	early := d.Kind == DecideAcknowledge && r.State == row.Pending && s.c.PendingReview > 0 // before it is overdue
 	if !early && !d.Kind.Allowed(publicRow(r)) || d.Kind == DecideResend && r.OrderIDTaken {
 		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)
@@ -172,4 +151,17 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	}
 	r.ReviewReason = ""
 	return nil
+}
+
+// graceLeft returns the rest of Grace of an unknown payout without an order_id. After a claim from the future, the
+// database's clock was wrong, so this process must watch the row for Grace.
+func (s *Store) graceLeft(r *row.Row, now int64) time.Duration {
+	if r.State != row.Unknown || r.Kind != row.Payout || r.OrderID != "" || r.OrderIDTaken {
+		return 0
+	}
+	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
+	if waited < 0 {
+		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
+	}
+	return s.c.Grace - waited
 }
