@@ -74,11 +74,6 @@ func (k DecisionKind) Allowed(r Row) bool {
 	}
 }
 
-// takesOrderID reports whether Decision.OrderID may be set.
-func (k DecisionKind) takesOrderID() bool {
-	return k == DecideFound || k == DecidePaid || k == DecideUnpaid
-}
-
 // Decide applies a decision, and stores it with the state that it was based on. Errors wrap [ErrNotFound],
 // [ErrChanged], [ErrUndecidable], [ErrOrderID] or [ErrInvalid], or are the database's.
 func (s *Store) Decide(ctx context.Context, d Decision) error {
@@ -119,7 +114,8 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 		if err != nil {
 			return err
 		}
-		if !d.Kind.takesOrderID() || d.OrderID == "" || taken || r.OrderID != "" && r.OrderID != d.OrderID {
+		fits := d.Kind == DecideFound || d.Kind == DecidePaid || d.Kind == DecideUnpaid
+		if !fits || d.OrderID == "" || taken || r.OrderID != "" && r.OrderID != d.OrderID {
 			return ErrOrderID
 		}
 		r.OrderID = d.OrderID

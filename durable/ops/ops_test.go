@@ -480,9 +480,7 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	}
 	assert.NotContains(t, last, `id="choice-again"`)
 	o.age(t)
-	last = o.page("/row/" + queued[3].UserData)
-	assert.NotContains(t, last, "possible from")
-	assert.Contains(t, last, `id="choice-again"`)
+	assert.NotContains(t, o.page("/rows"), "possible from")
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
 	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
 	o.send()
