@@ -46,7 +46,8 @@ type Decision struct {
 	At           time.Time
 }
 
-// Allowed reports whether the decision fits the row. [Store.Decide] may still reject it, for example during Grace.
+// Allowed reports whether the decision fits the row. [Store.Decide] may still reject it, for example because of a
+// notification not yet applied.
 func (k DecisionKind) Allowed(r Row) bool {
 	settled := r.State == StatePending || r.State.Final()
 	review := r.ReviewReason != ""
@@ -62,7 +63,8 @@ func (k DecisionKind) Allowed(r Row) bool {
 	case DecideResend:
 		// The document specifies no look-up of a payout by user_data, so only an operator can find out whether the service
 		// has the payout. The service certainly has a payout with an order_id.
-		return r.Kind == KindPayout && r.OrderID == "" && (r.State == StateUnknown || r.State == StateRejected || stuck)
+		return r.Kind == KindPayout && r.OrderID == "" && r.ResendAt.IsZero() &&
+			(r.State == StateUnknown || r.State == StateRejected || stuck)
 	case DecidePoll:
 		return r.State == StateUnknown && (r.Kind == KindPayment || r.OrderID != "")
 	case DecideAcknowledge:
@@ -70,11 +72,6 @@ func (k DecisionKind) Allowed(r Row) bool {
 	default:
 		return false
 	}
-}
-
-// takesOrderID reports whether Decision.OrderID may be set.
-func (k DecisionKind) takesOrderID() bool {
-	return k == DecideFound || k == DecidePaid || k == DecideUnpaid
 }
 
 // Decide applies a decision, and stores it with the state that it was based on. Errors wrap [ErrNotFound],
@@ -92,9 +89,6 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 			Kind: string(d.Kind), UserData: d.UserData, OrderID: d.OrderID, By: d.By, State: r.State,
 			ReviewReason: r.ReviewReason,
 		}
-		if err := s.checkResend(ctx, tx, r, d.Kind); err != nil {
-			return err
-		}
 		if err := s.decide(ctx, tx, r, d); err != nil {
 			return err
 		}
@@ -102,25 +96,15 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	})
 }
 
-// checkResend rejects DecideResend during Grace, because the request of the last call may still arrive. After a claim
-// from the future, the database's clock was wrong, so this process must watch the row for Grace.
-func (s *Store) checkResend(ctx context.Context, tx *ledger.Tx, r *row.Row, k DecisionKind) error {
-	if k != DecideResend || r.State != row.Unknown {
-		return nil
-	}
-	now, err := tx.Now(ctx)
-	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
-	if waited < 0 {
-		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
-	}
-	if err == nil && waited < s.c.Grace {
-		err = fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
-	}
-	return err
-}
-
 // decide applies d to r if it fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if d.Kind == DecideResend && s.graceLeft(r, now) > 0 {
+		return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
+	}
 	early := d.Kind == DecideAcknowledge && r.State == row.Pending && s.c.PendingReview > 0 // before it is overdue
 	if !early && !d.Kind.Allowed(publicRow(r)) || d.Kind == DecideResend && r.OrderIDTaken {
 		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)
@@ -130,7 +114,8 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 		if err != nil {
 			return err
 		}
-		if !d.Kind.takesOrderID() || d.OrderID == "" || taken || r.OrderID != "" && r.OrderID != d.OrderID {
+		fits := d.Kind == DecideFound || d.Kind == DecidePaid || d.Kind == DecideUnpaid
+		if !fits || d.OrderID == "" || taken || r.OrderID != "" && r.OrderID != d.OrderID {
 			return ErrOrderID
 		}
 		r.OrderID = d.OrderID
@@ -162,4 +147,17 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	}
 	r.ReviewReason = ""
 	return nil
+}
+
+// graceLeft returns the rest of Grace of an unknown payout without an order_id. After a claim from the future, the
+// database's clock was wrong, so this process must watch the row for Grace.
+func (s *Store) graceLeft(r *row.Row, now int64) time.Duration {
+	if r.State != row.Unknown || r.Kind != row.Payout || r.OrderID != "" || r.OrderIDTaken {
+		return 0
+	}
+	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
+	if waited < 0 {
+		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
+	}
+	return s.c.Grace - waited
 }

@@ -79,9 +79,18 @@ func TestResendWaitsForGrace(t *testing.T) {
 		runBatch(t, s, nil)
 		r := get(t, s, q[0].UserData)
 		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "person", Version: r.Version}
+		listed := func() Row { return collect(t, s.Rows(t.Context(), Filter{}))[0] }
 		setClock(t, db, clock.Now().Add(s.c.Grace-time.Millisecond))
 		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		assert.Equal(t, r.ClaimedAt.Add(s.c.Grace), listed().ResendAt)
+		assert.False(t, DecideResend.Allowed(listed()))
+		for _, columns := range []string{`order_id = 'o'`, `order_id = '', order_id_taken = 1`} {
+			set(t, db, r.UserData, columns)
+			assert.Zero(t, listed().ResendAt, "it can never be sent again")
+		}
+		set(t, db, r.UserData, `order_id_taken = 0`)
 		setClock(t, db, clock.Now().Add(s.c.Grace))
+		assert.True(t, DecideResend.Allowed(listed()))
 		require.NoError(t, s.Decide(t.Context(), d))
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
 
@@ -89,6 +98,7 @@ func TestResendWaitsForGrace(t *testing.T) {
 		d.Version = get(t, s, r.UserData).Version
 		setClock(t, db, clock.Now().Add(-time.Hour)) // the clock was wrong during the second call
 		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		assert.Equal(t, clock.Now().Add(s.c.Grace-time.Hour).UnixMilli(), listed().ResendAt.UnixMilli())
 		clock.Add(s.c.Grace)
 		require.NoError(t, s.Decide(t.Context(), d))
 	})

@@ -122,11 +122,14 @@ func (s *Store) selected(f Filter) ledger.Filter {
 	}
 }
 
-// listed returns the exported form of a row. now is the database's time, for Overdue.
+// listed returns the exported form of a row. now is the database's time, for Overdue and ResendAt.
 func (s *Store) listed(r *row.Row, now int64) Row {
 	public := publicRow(r)
 	public.Overdue = s.c.PendingReview > 0 && r.State == row.Pending && !r.Reviewed &&
 		now-r.CreatedAt >= s.c.PendingReview.Milliseconds()
+	if left := s.graceLeft(r, now); left > 0 {
+		public.ResendAt = ledger.Time(now).Add(left)
+	}
 	return public
 }
 

@@ -72,7 +72,7 @@ func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan st
 	status, err := s.poll(ctx, p, endpoint)
 	defer func() { span.end(printable(err)) }()
 	if p.State == row.Pending {
-		s.pending.observe(s.now(), err)
+		s.pending.observe(s.now(), p.Kind, err)
 	}
 	records <- struct{}{}
 	defer func() { <-records }()
@@ -169,9 +169,10 @@ const maxPendingPolls = 20
 type pendingPolls struct {
 	mu       sync.Mutex
 	next     time.Time // time of the next pass, by the process's clock
-	failures int       // successive polls without a response about the row
 	kind     row.Kind  // kind of the last pass
 	after    map[row.Kind]ledger.Place
+	failures map[row.Kind]int       // successive polls without a response about the row
+	resume   map[row.Kind]time.Time // end of the wait after failures
 }
 
 // duePending returns the pending rows of a pass, which is limited by maxPendingPolls and PerSecond.
@@ -204,31 +205,31 @@ func (p *pendingPolls) begin(now time.Time, wait time.Duration) (kind row.Kind, 
 	}
 	p.next = now.Add(wait)
 	if p.after == nil {
-		p.after = map[row.Kind]ledger.Place{}
+		p.after, p.failures, p.resume = map[row.Kind]ledger.Place{}, map[row.Kind]int{}, map[row.Kind]time.Time{}
 	}
-	if p.kind == row.Payment {
+	last := p.kind
+	p.kind = row.Payment
+	if last == row.Payment {
 		p.kind = row.Payout
-	} else {
-		p.kind = row.Payment
 	}
-	return p.kind, p.after[p.kind], true
+	return p.kind, p.after[p.kind], !now.Before(p.resume[p.kind])
 }
 
-// observe postpones the next pass after a poll without a response of the service about the row.
-func (p *pendingPolls) observe(now time.Time, err error) {
+// observe postpones the passes of a kind after a poll without a response of the service about the row.
+func (p *pendingPolls) observe(now time.Time, kind row.Kind, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	caller := errors.Is(err, paymentsvc.ErrUnauthorized) || errors.Is(err, paymentsvc.ErrRateLimited)
 	failure := onlyFailure(err)
 	if err == nil || failure != nil && failure.Outcome == paymentsvc.OutcomeRejected && !caller {
-		p.failures = 0
+		p.failures[kind] = 0
 		return
 	}
-	p.failures++
+	p.failures[kind]++
 	retryAfter, _ := failure.RetryAfter()
-	wait := max(schedule.Backoff(p.failures+3, time.Minute), min(retryAfter, maxRetryAfter))
-	if next := now.Add(wait); next.After(p.next) {
-		p.next = next
+	wait := max(schedule.Backoff(p.failures[kind]+3, time.Minute), min(retryAfter, maxRetryAfter))
+	if resume := now.Add(wait); resume.After(p.resume[kind]) {
+		p.resume[kind] = resume
 	}
 }
 

@@ -263,30 +263,30 @@ func TestPollsOfPendingRowsWaitForTheService(t *testing.T) {
 	}
 	for _, test := range []struct {
 		err  error
-		want int // polls of an hour's first minute
+		want int // passes of two minutes
 	}{
 		{errNotFound, 30},
-		{unanswered(""), 6},
-		{refused(http.StatusTooManyRequests, "E1"), 6},
+		{unanswered(""), 7},
+		{refused(http.StatusTooManyRequests, "E1"), 7},
 		{busy, 1},
 	} {
 		s, now := &Store{c: Config{FinalState: finalState}}, time.Now()
-		polls := 0
+		passes := map[row.Kind]int{}
 		for range 60 {
-			if _, _, due := s.pending.begin(now, 2*time.Second); due {
-				polls++
-				s.pending.observe(now, test.err)
+			if kind, _, due := s.pending.begin(now, 2*time.Second); due {
+				passes[kind]++
+				s.pending.observe(now, kind, map[row.Kind]error{row.Payout: test.err}[kind])
 			}
-			now = now.Add(time.Second)
+			now = now.Add(2 * time.Second)
 		}
-		assert.Equal(t, test.want, polls, test.err)
-		s.pending.observe(now, nil)
-		assert.Zero(t, s.pending.failures)
+		assert.Equal(t, map[row.Kind]int{row.Payment: 30, row.Payout: test.want}, passes, test.err)
+		s.pending.observe(now, row.Payout, nil)
+		assert.Zero(t, s.pending.failures[row.Payout])
 	}
 	p := newPolled(t, sqlite(t), Config{FinalState: finalState})
 	p.f.status = func(*paymentsvc.StatusResponse) error { return busy }
 	p.sweep(time.Minute)
-	assert.Equal(t, 1, p.f.polls)
+	assert.Equal(t, 2, p.f.polls, "one of each kind")
 }
 
 func TestPollThatIsNotAboutThePendingRowChangesNothing(t *testing.T) {

@@ -34,7 +34,7 @@ func (b rounder) Record(ctx context.Context, c schedule.Completion[callResult]) 
 		if r.err != nil {
 			log.WarnContext(ctx, "durable: call failed")
 		}
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrChanged) && r.Kind != row.Started:
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrChanged) && r.OrderID == "": // an order_id needs another attempt
 		log.WarnContext(ctx, "durable: the row has changed since its call")
 		err = s.applyEffects(ctx, r)
 	}

@@ -156,6 +156,21 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 	assert.Equal(t, 100, n)
 }
 
+// An operator has sent the payout again, and a round claims it during the record of the first call.
+func TestLateOrderIDIsRecordedAfterAConcurrentClaim(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{})
+		queue(t, s, payouts("a", 1)...)
+		r := callResult{job: claim(t, s, 1, 0, "T")[0], Result: row.Result{OrderID: "o"}}
+		set(t, db, r.job.UserData, `state = 'created'`)
+		db.Exec(t, `DELETE FROM durable_queue`) // by the round, after the record has read the row
+		require.ErrorIs(t, rounder{s}.Record(t.Context(), s.completion(r, 1)), ErrChanged, "another attempt follows")
+		set(t, db, r.job.UserData, `state = 'starting'`)
+		require.NoError(t, rounder{s}.Record(t.Context(), s.completion(r, 1)))
+		assert.Equal(t, "o", get(t, s, r.job.UserData).OrderID)
+	})
+}
+
 func TestOrderIDBelongsToOneRowOnly(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		same := &service{order: func(string) string { return "one" }}

@@ -3,7 +3,6 @@ package durable
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
@@ -74,20 +73,13 @@ type querier interface {
 
 // checkVersion returns an error that wraps ErrSchema if the tables have another version than this package.
 func checkVersion(ctx context.Context, q querier) error {
-	version, err := readVersion(ctx, q)
-	if err == nil && version != ledger.Version {
-		err = fmt.Errorf("%w: %d, want %d", ErrSchema, version, ledger.Version)
-	}
-	return err
-}
-
-func readVersion(ctx context.Context, q querier) (version int64, err error) {
-	err = q.QueryRowContext(ctx, `SELECT version FROM durable_version`).Scan(&version)
+	var version int64
+	err := q.QueryRowContext(ctx, `SELECT version FROM durable_version`).Scan(&version)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return 0, fmt.Errorf("%w: durable_version is empty", ErrSchema)
 	case err != nil:
-		return 0, fmt.Errorf("%w: cannot read durable_version: %w", ErrSchema, err)
+		return fmt.Errorf("%w: cannot read durable_version, want the tables of durable.Migrate: %w", ErrSchema, err)
+	case version != ledger.Version:
+		return fmt.Errorf("%w: %d, want %d", ErrSchema, version, ledger.Version)
 	}
-	return version, nil
+	return nil
 }

@@ -49,6 +49,7 @@ func TestMigrateSucceedsInSeveralProcessesAtOnce(t *testing.T) {
 	db := dbtest.SQLite(t)
 	_, err := Open(t.Context(), db.DB, config(Config{}))
 	require.ErrorIs(t, err, ErrSchema)
+	require.ErrorContains(t, err, "want the tables of durable.Migrate")
 	_, err = Open(t.Context(), db.DB, Config{Service: &service{}, Project: "p", Lease: time.Second})
 	require.ErrorIs(t, err, ErrInvalid)
 	_, err = Open(t.Context(), db.DB, Config{Service: deaf{}, Project: "p"})

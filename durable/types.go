@@ -141,6 +141,9 @@ type Row struct {
 	// Overdue reports a pending row older than [Config].PendingReview, without a review by an operator within this time.
 	// Only [Store.Rows] and [Store.Find] set it.
 	Overdue bool
+	// ResendAt is the end of [Config].Grace for an unknown payout without an order_id, or zero after Grace and for other
+	// rows. Only [Store.Rows] and [Store.Find] set it.
+	ResendAt time.Time
 	// Version changes with each change of the row except polls, see [Decision].
 	Version int64
 	// DueAt is the time of a created row's next call, of an unknown row's next poll (with [Config].FinalState also of a

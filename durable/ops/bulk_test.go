@@ -47,6 +47,7 @@ func TestBulkPreviewListsItsRowsByLine(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	amounts := append(slices.Repeat([]string{"3.00"}, 30), "1.00")
 	o.queue("march", amounts...)
+	o.age(t)
 	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}, "order": {"line"}}
 	page := o.request(http.MethodPost, "/bulk", form).Body.String()
 	assert.Contains(t, page, `<dd id="n">30</dd>`)
@@ -105,8 +106,8 @@ func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00")
 	again := url.Values{"decision": {"again"}, "scope": {"all"}, "state": {"unknown"}}
-	o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
-	require.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State, "a late request may arrive")
+	page := o.request(http.MethodPost, "/bulk", again).Body.String()
+	require.Contains(t, page, "No row fits this decision.", "a late request may arrive")
 	o.age(t)
 	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
 	send := func() {

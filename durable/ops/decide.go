@@ -108,10 +108,13 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 		done := p.location("/row/"+url.PathEscape(d.UserData), url.Values{"done": {string(d.Kind)}})
 		http.Redirect(w, r, done, http.StatusSeeOther)
 		return nil
-	case errors.Is(err, durable.ErrChanged), errors.Is(err, durable.ErrUndecidable):
+	case errors.Is(err, durable.ErrChanged):
 		return p.showRow(w, r, http.StatusConflict, rowView{
-			Bad: "The row has changed meanwhile, or its last request may still arrive in the next minutes. " +
-				"So the decision was not applied. This is its state now."})
+			Bad: "The row has changed meanwhile, so the decision was not applied. This is its state now."})
+	case errors.Is(err, durable.ErrUndecidable):
+		return p.showRow(w, r, http.StatusConflict, rowView{
+			Bad: "The decision does not fit the row, so it was not applied. Its last request may still arrive, " +
+				"a notification is not applied yet, or the service has it under another row's order_id."})
 	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
 		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{
 			Bad: "The order_id is missing, belongs to another row, or differs from the known order_id."})

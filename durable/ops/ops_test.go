@@ -444,6 +444,7 @@ func TestSearchFindsByEveryName(t *testing.T) {
 func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	o := newOffice(t, ops.Config{Login: func(r *http.Request) (string, bool) { return r.Header.Get("X-User"), true }})
 	queued := o.queue("march", "2.00", "2.10", "2.20", "2.30")
+	last := "" // the last page
 	decide := func(n int, fields url.Values, headers ...string) int {
 		t.Helper()
 		path := "/row/" + queued[n].UserData
@@ -451,7 +452,9 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 		for name, values := range fields {
 			form[name] = values
 		}
-		return o.request(http.MethodPost, path, form, append([]string{"X-User", "ada"}, headers...)...).Code
+		w := o.request(http.MethodPost, path, form, append([]string{"X-User", "ada"}, headers...)...)
+		last = w.Body.String()
+		return w.Code
 	}
 	for _, invisible := range []string{"", " \t"} {
 		assert.Equal(t, 403, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}}, "X-User", invisible))
@@ -462,6 +465,7 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	assert.Equal(t, 422, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "version": {""}}))
 	changed := url.Values{"decision": {"paid"}, "sure": {"yes"}, "version": {"99"}}
 	assert.Equal(t, 409, decide(0, changed), "the row changed after the operator saw it")
+	assert.Contains(t, last, "The row has changed meanwhile")
 	assert.Equal(t, durable.StateUnknown, o.row(queued[0].UserData).State)
 
 	assert.Equal(t, 303, decide(0, url.Values{"decision": {"paid"}, "sure": {"yes"}, "order_id": {"o-1"}}))
@@ -469,7 +473,14 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	assert.Equal(t, 303, decide(2, url.Values{"decision": {"found"}, "order_id": {"o-3"}}))
 	assert.Equal(t, 422, decide(3, url.Values{"decision": {"found"}, "order_id": {"o-3"}}), "another row's order_id")
 	assert.Equal(t, 409, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}), "a late request may arrive")
+	assert.Contains(t, last, "The decision does not fit the row")
+	graceEnd := o.row(queued[3].UserData).ClaimedAt.Add(160 * time.Second).UTC().Format(time.DateTime)
+	for _, path := range []string{"/row/" + queued[3].UserData, "/rows"} {
+		assert.Contains(t, o.page(path), "possible from "+graceEnd+" UTC")
+	}
+	assert.NotContains(t, last, `id="choice-again"`)
 	o.age(t)
+	assert.NotContains(t, o.page("/rows"), "possible from")
 	assert.Equal(t, 303, decide(3, url.Values{"decision": {"again"}, "sure": {"yes"}}))
 	require.NoError(t, o.store.Resume(t.Context(), "test")) // durable pauses for a moment after unknown outcomes
 	o.send()

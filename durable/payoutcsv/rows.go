@@ -322,17 +322,15 @@ func isSpreadsheetValue(text string) bool {
 		return key != "" // a column was too narrow for its number
 	}
 	if strings.HasPrefix(key, "#") || strings.Contains(key, ":") {
-		key = strings.Map(dropDecoration, key)
+		key = strings.Map(func(c rune) rune {
+			if unicode.IsSpace(c) || c == '¡' || c == '¿' {
+				return -1
+			}
+			return c
+		}, key)
 	}
 	key = strings.ToLower(key)
 	return slices.Contains(spreadsheetValues, key) || errorNumber.MatchString(key)
-}
-
-func dropDecoration(c rune) rune {
-	if unicode.IsSpace(c) || c == '¡' || c == '¿' {
-		return -1
-	}
-	return c
 }
 
 // invisible reports whether r is invisible to readers. Two references with only an invisible difference would be paid

@@ -187,20 +187,15 @@ func state(s durable.State) string { return "state-" + string(s) }
 // startService starts a fake that fits serviceFlags.
 func startService(t *testing.T) *paymentsvctest.Server {
 	t.Helper()
-	return paymentsvctest.Start(t, serviceConfig(t))
-}
-
-func serviceConfig(t *testing.T) paymentsvctest.Config {
-	t.Helper()
 	set := &settings{}
 	require.NoError(t, set.demo())
-	return paymentsvctest.Config{
+	return paymentsvctest.Start(t, paymentsvctest.Config{
 		PartnerID: demoPartner, Scheme: set.Scheme, NotifyAttempts: 100,
 		Repeated: paymentsvctest.NewOrder, // or a second start is rejected and stays unseen
 		Projects: []paymentsvctest.Project{{
 			ID: demoProject, Secret: key, OldSecret: oldKey, Balance: paymentsvc.MustParseAmount("500000.00"),
 		}},
-	}
+	})
 }
 
 func serviceFlags(t *testing.T, address, database string) []string {

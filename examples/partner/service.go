@@ -25,26 +25,21 @@ func (p *program) openService(ctx context.Context) (err error) {
 		p.ends = append(p.ends, p.fake.Close)
 		address = p.fake.URL
 	}
-	p.client, err = newClient(p.set, address, p.measure)
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: p.set.Scheme, Secret: p.set.Keys[0]})
+	if err != nil {
+		return err
+	}
+	p.client, err = paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: address, PartnerID: p.set.Partner, ProjectID: p.set.Project, Signer: signer,
+		Timeout:     20 * time.Second, // per attempt, so that a status call has time for a second attempt
+		DecodeError: p.set.DecodeError,
+		OnAttempt:   p.measure.OnAttempt,
+	})
 	if err != nil {
 		return err
 	}
 	p.ends = append(p.ends, p.client.CloseIdleConnections)
 	return nil
-}
-
-// newClient returns the client of the service at address.
-func newClient(set *settings, address string, measure *telemetry) (*paymentsvc.Client, error) {
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: set.Scheme, Secret: set.Keys[0]})
-	if err != nil {
-		return nil, err
-	}
-	return paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: address, PartnerID: set.Partner, ProjectID: set.Project, Signer: signer,
-		Timeout:     20 * time.Second, // per attempt, so that a status call has time for a second attempt
-		DecodeError: set.DecodeError,
-		OnAttempt:   measure.OnAttempt,
-	})
 }
 
 // decoders returns the decoder of the service's errors, and a function to recognize the error "no such payment". The

@@ -134,13 +134,6 @@ func (p *proxy) reset() {
 	}
 }
 
-// silence drops what passes through all connections, which stay open: nobody learns that the other is gone.
-func (p *proxy) silence() {
-	for _, l := range p.take() {
-		close(l.silent)
-	}
-}
-
 func (p *proxy) take() []*line {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,13 +142,16 @@ func (p *proxy) take() []*line {
 	return lines
 }
 
-// disturb cuts connections at random moments, n times, and then once goes silent.
+// disturb cuts connections at random moments, n times. It then drops what passes through all connections, which stay
+// open, so neither side learns that the other is gone.
 func (p *proxy) disturb(n int) {
 	for range n {
 		time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond)
 		p.reset()
 	}
-	p.silence()
+	for _, l := range p.take() {
+		close(l.silent)
+	}
 }
 
 // The process lives, so it knows what it has called: a database that is away leaves nothing in doubt.

@@ -194,14 +194,15 @@ func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 		require.GreaterOrEqual(t, len(moments), 4*payouts)
 		holds := map[bool]int{}
 		for _, m := range slices.Backward(moments) {
-			before := load(t, durable.FileWitness(db.witness))
+			before, err := durable.FileWitness(db.witness).Load(t.Context())
+			require.NoError(t, err)
 			require.NoError(t, m.rows.Restore(t.Context(), db.DB))
 			store = open(t, db, service.URL, time.Minute, slow)
 			held := db.Number(t, `SELECT hold FROM durable_control`) == 1
-			assert.Equal(t, m.mark < before, held, m.step)
+			assert.Equal(t, int64(m.mark) < before, held, m.step)
 			holds[held]++
 			waiting := db.Number(t, `SELECT COUNT(*) FROM durable_queue`)
-			_, err := store.RunBatch(t.Context(), durable.BatchLimit{})
+			_, err = store.RunBatch(t.Context(), durable.BatchLimit{})
 			if waiting > 0 {
 				require.ErrorIs(t, err, durable.ErrHeld, m.step)
 			}
@@ -210,13 +211,6 @@ func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 		assert.Positive(t, holds[false], "the newest moments have lost nothing")
 		assert.GreaterOrEqual(t, holds[true], 3*payouts)
 	})
-}
-
-func load(t *testing.T, w durable.Witness) int {
-	t.Helper()
-	mark, err := w.Load(t.Context())
-	require.NoError(t, err)
-	return int(mark)
 }
 
 // Sessions of the server have statements of earlier clients, so any statement of Open may fail.

@@ -234,7 +234,10 @@ func (l *Ledger) query(ctx context.Context, on rowser, scan func(*sql.Rows) erro
 		defer release()
 		on = one
 	}
-	return each(l.uncancelable(ctx), on, scan, l.text.Replace(query), args...)
+	if l.Dialect == SQLite { // a cancellation would interrupt the connection
+		ctx = context.WithoutCancel(ctx)
+	}
+	return each(ctx, on, scan, l.text.Replace(query), args...)
 }
 
 // each calls scan for each row of a query that needs no replacer.
@@ -284,14 +287,6 @@ func (l *Ledger) one(ctx context.Context, on rowser, into []any, query string, a
 		err = sql.ErrNoRows
 	}
 	return err
-}
-
-// uncancelable returns ctx, but on SQLite without its cancellation, which would interrupt the connection.
-func (l *Ledger) uncancelable(ctx context.Context) context.Context {
-	if l.Dialect == SQLite {
-		return context.WithoutCancel(ctx)
-	}
-	return ctx
 }
 
 // list encodes a list as JSON, for the JSON functions of the databases.

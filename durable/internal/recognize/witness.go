@@ -44,8 +44,10 @@ type file struct {
 func (f *file) Load(context.Context) (highest int64, err error) {
 	content, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		_, err = os.Stat(filepath.Dir(f.path)) // a missing directory is a mistake in the path, not a new witness
-		return 0, err
+		if _, err := os.Stat(filepath.Dir(f.path)); err != nil { // a mistake in the path, not a new witness
+			return 0, fmt.Errorf("create the directory of the file first: %w", err)
+		}
+		return 0, nil
 	}
 	for line := range strings.Lines(string(content)) {
 		first, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")

@@ -87,7 +87,7 @@ const KeepDue time.Duration = -1
 
 // Texts of Row.ReviewReason, and the error code notReached.
 const (
-	NoAnswer      = "No clear response: find out from the service whether this was paid. Search by user_data."
+	NoAnswer      = "No clear response: search for its user_data in the service's list to find out whether it was paid."
 	RejectedLater = "Rejected, but an earlier call may have succeeded: find out from the service whether this was paid."
 	InARun        = "Rejected in a run of equal rejections: it can be sent again."
 	NotConfirmed  = "The service does not confirm whether it has this."
