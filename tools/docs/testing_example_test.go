@@ -301,28 +301,6 @@ func signing(t *testing.T, srv *paymentsvctest.Server, c paymentsvc.HMACConfig) 
 	return client
 }
 
-// A failed status call does not resolve the start before it, so the four cases reconcile again later.
-func TestFailedStatusCallLeavesTheStartUnknown(t *testing.T) {
-	for _, status := range []paymentsvctest.Fault{
-		{}, // not found
-		paymentsvctest.Refuse(),
-		paymentsvctest.TooManyRequests(paymentsvctest.BeforeCommit, time.Second),
-		paymentsvctest.Reject(http.StatusUnauthorized, "E1", "key"),
-	} {
-		t.Run(status.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv, client := service(t)
-				srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.LateCommit(5))
-				srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), status)
-				err := checkout(client, "order-1")
-				if err == nil || paymentsvc.SafeToRetry(err) || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown {
-					t.Errorf("the error is %v", err)
-				}
-			})
-		})
-	}
-}
-
 func TestMySigner(t *testing.T) {
 	srv, _ := service(t)
 	client := signing(t, srv, paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})

@@ -61,18 +61,6 @@ func TestClientsReadTheResponse(t *testing.T) {
 	assert.Contains(t, bodies["paddle"], "order-1")
 }
 
-func TestBareServiceServesEachClient(t *testing.T) {
-	candidates, end := calling(t.Context())
-	defer end()
-	for _, c := range candidates {
-		for range 3 { // an unread part of a request would break the next request
-			id, err := c.run()
-			assert.NoError(t, err, c.name)
-			assert.Equal(t, orderID, id, c.name)
-		}
-	}
-}
-
 func TestRatiosAreMadeWithinARound(t *testing.T) {
 	candidates := []candidate{{name: "bound", bound: true}, {name: "slow", who: byHand}, {name: "best", who: ours}}
 	rows := summarise(candidates, [][]float64{

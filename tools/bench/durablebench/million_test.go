@@ -288,33 +288,3 @@ func scans(t *testing.T, db *sql.DB, name, index string) (whole, indexed int) {
 		Scan(&whole, &indexed))
 	return whole, indexed
 }
-
-// TestLostOrdersAreReconciled reconciles a thousand payments with lost responses. A status call takes 200 ms.
-func TestLostOrdersAreReconciled(t *testing.T) {
-	service := newService(200 * time.Millisecond)
-	defer service.Close()
-	for name, address := range addresses(t) {
-		t.Run(name, func(t *testing.T) {
-			db, s := openMillion(t, address, service.URL)
-			db.SetMaxOpenConns(map[bool]int{true: 1, false: 20}[name == "SQLite"])
-			const lost = 1000
-			_, err := db.ExecContext(t.Context(), `
-				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
-				INSERT INTO durable_rows (kind, user_data, type, amount, state, may_have_started, due_at, created_at,
-					updated_at)
-				SELECT 'payment', 'user-' || i, 'card', '10.50', 'unknown', 1, i, i, i FROM n`)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			begun := time.Now()
-			go func() { ended <- s.Run(ctx) }()
-			require.Eventually(t, func() bool {
-				c, err := s.Counts(t.Context(), durable.Filter{})
-				return err == nil && c.States[durable.StatePending].Rows == lost
-			}, 3*time.Minute, 20*time.Millisecond)
-			t.Logf("%.0f a second", lost/time.Since(begun).Seconds())
-			cancel()
-			require.NoError(t, <-ended)
-		})
-	}
-}
