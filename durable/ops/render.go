@@ -157,8 +157,8 @@ func hasCard(number string) bool {
 	return false
 }
 
-// issued reports whether card begins with 22 to 27 or with 3 to 9. Some national cards begin with 8 or 9. issued excludes
-// 1, because a time in Unix milliseconds begins with 1.
+// issued reports whether card begins with 22 to 27 or with 3 to 9. Some national cards begin with 8 or 9. issued
+// excludes 1, because a time in Unix milliseconds begins with 1.
 func issued(card []int) bool {
 	return card[0] >= 3 || card[0] == 2 && card[1] >= 2 && card[1] <= 7
 }
@@ -174,8 +174,8 @@ func luhn(card []int) bool {
 	return sum%10 == 0
 }
 
-// escaped escapes invalid UTF-8 and each invisible character, which could change the look of a page. It keeps line feeds
-// and no-break spaces.
+// escaped escapes invalid UTF-8 and each invisible character, which could change the look of a page. It keeps line
+// feeds and no-break spaces.
 func escaped(text string) string {
 	var b strings.Builder
 	for text != "" {

@@ -163,8 +163,8 @@ func (t *text) add(m *Message, name, value string, at int) error {
 }
 
 // cut sets the body to the given part of the file, without a response at its end. Content-Length decides where the body
-// ends, and whether its lines end with LF or CRLF. Without Content-Length, cut removes a final line end, because editors
-// add one.
+// ends, and whether its lines end with LF or CRLF. Without Content-Length, cut removes a final line end, because
+// editors add one.
 func (t *text) cut(m *Message, from, to int) error {
 	if m.Header.Get("Transfer-Encoding") != "" {
 		return t.fail(from, "the body is chunked: decode the chunks, and replace Transfer-Encoding with Content-Length")

@@ -289,8 +289,8 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	return f
 }
 
-// nearest describes the newest three messages, or orders and duplicates. counted selects the counted ones, and otherwise
-// the others. It returns nil for fault_hits.
+// nearest describes the newest three messages, or orders and duplicates. counted selects the counted ones, and
+// otherwise the others. It returns nil for fault_hits.
 func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []string) {
 	const few = 3
 	if x.counts != nil {

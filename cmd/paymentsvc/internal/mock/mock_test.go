@@ -1220,7 +1220,10 @@ func TestSettingsShowAnyTolerance(t *testing.T) {
 }
 
 func TestScriptErrorsContainTheColumn(t *testing.T) {
-	const names = "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id"
+	const (
+		names    = "script 1: column 1: a condition is one of user_data, amount, kind, type and project_id"
+		outcomes = "want SUCCESS, FAILURE or PENDING, or DECLINED as the only outcome"
+	)
 	for text, want := range map[string]string{
 		"":                                     names,
 		": SUCCESS":                            "script 1: column 1: a condition such as user_data=... is missing",
@@ -1230,11 +1233,12 @@ func TestScriptErrorsContainTheColumn(t *testing.T) {
 		"amount=1,5: SUCCESS":                  "script 1: column 8: not an amount",
 		"user_data='a: SUCCESS":                "script 1: column 11: the quote does not end",
 		"amount=1":                             `script 1: column 9: want ":" after the conditions`,
-		"amount=1: DONE":                       "script 1: column 11: want SUCCESS, FAILURE or PENDING, or DECLINED as the only outcome",
+		"amount=1: DONE":                       "script 1: column 11: " + outcomes,
 		"amount=1: SUCCESS after soon":         "script 1: column 25: want a duration such as 2s",
 		"amount=1: SUCCESS then":               `script 1: column 19: want one "after" with a duration, a comma or the end`,
-		"amount=1: SUCCESS after 1s, DECLINED": "script 1: column 29: want SUCCESS, FAILURE or PENDING, or DECLINED as the only outcome",
-		"user_data=[a: SUCCESS":                `script 1: column 11: not a pattern: it is empty, or a "[" or "\" in it is incomplete`,
+		"amount=1: SUCCESS after 1s, DECLINED": "script 1: column 29: " + outcomes,
+		"user_data=[a: SUCCESS": `script 1: column 11: not a pattern: ` +
+			`it is empty, or a "[" or "\" in it is incomplete`,
 	} {
 		_, err := parseScript([]string{text})
 		require.EqualError(t, err, want, text)

@@ -96,8 +96,8 @@ func (c *call) receiver(to string, project int64, event string) (string, error) 
 		to = rs.of(cmp.Or(project, c.opt.Projects[0].ID), event)
 	}
 	if to == "" {
-		return "", invalid("to", `this notification has no receiver: want the setting "notify", a matching text in "receivers", `+
-			`or, for a raw body or a message sent again, the field "to"`)
+		return "", invalid("to", `this notification has no receiver: want the setting "notify", `+
+			`a matching text in "receivers", or, for a raw body or a message sent again, the field "to"`)
 	}
 	if err := cli.CheckAddress(to); err != nil {
 		return "", invalid("to", "to: %s", err)
