@@ -68,7 +68,8 @@ func (c *clock) schedule(after time.Duration, e event) {
 	c.arm()
 }
 
-// arm sets the timer to the earliest event, unless the clock is closed or frozen. The caller holds the lock.
+// arm stops the timer. It then sets the timer to the earliest event, unless the clock is closed or frozen. The caller
+// holds the lock.
 func (c *clock) arm() {
 	if c.timer != nil {
 		c.timer.Stop()
@@ -101,8 +102,9 @@ func (c *clock) run() []event {
 	return done
 }
 
-// set moves the clock to the result of move, and reports false for a time in the past or beyond the range of a
-// duration. Call run next. The timer is off until then, because run must return all due settlements.
+// set moves the clock to the result of move. It reports false, and sets no value, if the result is before the clock's
+// time or more than 292 years after the real time. A nil frozen or timestamps keeps the setting. Call run next. set
+// stops the timer, because run must return all due settlements.
 func (c *clock) set(move func(now time.Time) time.Time, frozen, timestamps *bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +143,6 @@ type clockAnswer struct {
 	Due        []event   `json:"due"` // the settlements that this request applied, or the books rejected
 }
 
-// answer returns the settings of the clock and the scheduled settlements.
 func (c *clock) answer(due []event) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

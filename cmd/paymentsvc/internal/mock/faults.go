@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// fault is a rule of the fake, with a filter and the affected messages.
+// fault is a rule of the fake, with its filter and the requests that it selected.
 type fault struct {
 	ID    int
 	In    faultIn
@@ -30,12 +30,12 @@ const onNotifications = "notifications"
 type faultIn struct {
 	On    string `json:"on"` // an endpoint, an event, "" for all requests, "notifications" for all events
 	Which string `json:"which"`
-	N     int    `json:"n"`
+	N     int    `json:"n"` // for first and nth; 0 means 1
 	Fault string `json:"fault"`
 	Where filter `json:"where"`
 }
 
-// faultGroup is a list of faults for the form on the page.
+// faultGroup is a list of faults for the form on the page and for error texts.
 type faultGroup struct {
 	Of     string
 	Faults []faultChoice
@@ -89,7 +89,6 @@ func endpoints() []string {
 
 func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "paymentsvctest: ", "") }
 
-// addFault validates a fault and sets it.
 func (e *epoch) addFault(given faultIn) (*fault, error) {
 	f := &fault{In: given}
 	if err := e.only(&given.Where); err != nil {
@@ -167,7 +166,8 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 	return parsed, nil
 }
 
-// wantForm returns the text of err and the syntax of a fault of the group, or the names of the group for another fault.
+// wantForm returns an error text for a fault: the text of err and the fault's syntax, or the names of all faults of the
+// group if the fault is not one of them.
 func (g faultGroup) wantForm(fault string, err error) string {
 	name, _, _ := strings.Cut(fault, " ")
 	names := make([]string, 0, len(g.Faults))
@@ -199,7 +199,7 @@ func (f *fault) fits(r *http.Request) bool {
 	return f.In.Where.fits(about.ProjectID, about.UserData, about.OrderID)
 }
 
-// strike records an affected request.
+// strike records a request that a fault selected, even if the fault then has no effect.
 func (e *epoch) strike(f *fault, m *message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -207,7 +207,7 @@ func (e *epoch) strike(f *fault, m *message) {
 	e.journal.update(m, func(m *message) { m.Faults = append(m.Faults, f.ID) })
 }
 
-// ruleFor returns a fault of notifications with a condition that n meets, or nil.
+// ruleFor returns the first fault whose event and filter match n, or nil. It ignores the fault's "which".
 func (e *epoch) ruleFor(n paymentsvctest.Notification) *fault {
 	for _, f := range e.listFaults() {
 		onIt := f.In.On == onNotifications || f.In.On == string(n.Event)
@@ -233,7 +233,7 @@ func (e *epoch) faultByID(id int) (*fault, error) {
 	return nil, failure(http.StatusNotFound, "not_found", "id", "there is no such fault")
 }
 
-// removeFault removes a fault and releases its requests.
+// removeFault removes a fault and releases its held requests.
 func (e *epoch) removeFault(f *fault) {
 	f.rule.Remove()
 	e.release(f)

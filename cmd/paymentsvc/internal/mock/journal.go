@@ -10,11 +10,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// The states and directions of a message.
+// The states and directions of a message, and the endpoint of a notification.
 const (
 	inFlight = "in_flight"
 	answered = "answered"
-	broken   = "broken" // without a complete response
+	broken   = "broken" // without a recorded response, or with a response cut by a fault
 
 	in  = "in"  // a request to the interface
 	out = "out" // a notification
@@ -50,7 +50,7 @@ type message struct {
 	Fields fields
 }
 
-// fields are the values that the journal reads from a body.
+// fields are the values of a message for the conditions of a filter.
 type fields struct {
 	ProjectID                int64
 	UserData, OrderID        string
@@ -76,9 +76,10 @@ func headerSize(h http.Header) (size int) {
 	return size
 }
 
-// budget limits the finished messages of all journals together. The largest journal loses its oldest messages first.
+// budget limits the size of the finished messages of all journals together. The largest journal loses its oldest
+// messages first.
 type budget struct {
-	bound int64
+	bound int64 // bytes
 	total atomic.Int64
 
 	mu       sync.Mutex
@@ -201,7 +202,8 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes finished messages, the oldest first, until it has freed bytes. It reports whether it removed a message.
+// evict removes finished messages, the oldest first, until their size is at least bytes or only messages in flight
+// remain. It reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -266,8 +268,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest skips the newest matching messages, skip in number, and returns the next limit messages, the newest first.
-// matches is the number of all matching messages.
+// newest returns at most limit matching messages, the newest first, without the newest skip ones. matches is the number
+// of all matching messages. match must not use the journal.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

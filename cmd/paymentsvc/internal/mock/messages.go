@@ -68,7 +68,7 @@ func (e *epoch) messageOut(m message) messageOut {
 	return o
 }
 
-// hide masks card numbers in a text, unless bodies are shown.
+// hide masks card data, personal data and destinations in a text, unless bodies are shown.
 func (s *session) hide(text string) string {
 	if s.opt.ShowBodies {
 		return text
@@ -76,8 +76,8 @@ func (s *session) hide(text string) string {
 	return mask.Text(text)
 }
 
-// pairs returns the fields of a header, sorted by name. It hides a gateway's credentials and masks card numbers. It
-// does not mask signatures and timestamps, because their digits may look like a card number.
+// pairs returns the fields of a header, sorted by name. It always hides a gateway's credentials. Unless bodies are
+// shown, it also masks card data, but not in signatures and timestamps, whose digits may look like a card number.
 func (e *epoch) pairs(h http.Header) [][2]string {
 	list := [][2]string{}
 	for _, name := range slices.Sorted(maps.Keys(h)) {
@@ -208,7 +208,8 @@ func getMessage(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"message": c.messageOut(m)}, nil
 }
 
-// getRaw returns a message as HTTP text for paymentsvc discover and verify.
+// getRaw returns the request of a message as HTTP text for paymentsvc discover and verify. The body is exact. The
+// header is sorted, and has no Host.
 func getRaw(c *call) (int, any, error) {
 	m, err := c.message()
 	switch {

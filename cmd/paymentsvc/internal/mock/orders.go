@@ -62,9 +62,9 @@ type filter struct {
 	UserDataPrefix string  `json:"user_data_prefix"`
 	ProjectID      int64   `json:"project_id"`
 	OrderID        string  `json:"order_id"`
-	Kind           string  `json:"kind"`   // orders only
-	Status         string  `json:"status"` // orders and notifications only
-	Direction      string  `json:"direction"`
+	Kind           string  `json:"kind"`      // orders only
+	Status         string  `json:"status"`    // orders and notifications only
+	Direction      string  `json:"direction"` // this and the next three: messages only
 	Endpoint       string  `json:"endpoint"`
 	Event          string  `json:"event"`
 	Valid          *bool   `json:"valid"`
@@ -91,8 +91,8 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only rejects conditions not in names, and values that an order or message cannot have. With such a value, an
-// expectation of 0 would always be met.
+// only rejects conditions that are neither identifiers nor in names, and values that an order or message cannot have.
+// With such a value, an expectation of 0 would always be met.
 func (e *epoch) only(f *filter, names ...string) error {
 	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }
 	for _, c := range []struct {
@@ -164,8 +164,8 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
-// newestOrders skips the newest matching orders, skip in number, and returns the next limit orders, the newest first.
-// matches is the number of all matching orders. match must not use the fake.
+// newestOrders returns at most limit matching orders, the newest first, without the newest skip ones. matches is the
+// number of all matching orders. match must not use the fake.
 func (e *epoch) newestOrders(
 	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
@@ -277,7 +277,8 @@ func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification
 	return n, orderAnswer{Order: orderOf(o)}, nil
 }
 
-// notified calls change for an order. For a notification, it sends the outbox, and returns the order's deliveries.
+// notified calls change for an order. If change returns a notification, notified sends the outbox, and adds the order's
+// new deliveries to the result.
 func (e *epoch) notified(ctx context.Context, orderID string, change move) (orderAnswer, error) {
 	_, before := e.fake.DeliveriesAfter(math.MaxInt)
 	n, answer, err := e.moved(orderID, change)
@@ -292,8 +293,9 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	return answer, nil
 }
 
-// deliverAll sends the outbox. If there are receivers, it waits at most 15 seconds until each notification of list is
-// sent, by this or a concurrent call, or waits for a retry. before is the number of deliveries before list.
+// deliverAll sends the outbox. If there are receivers, it then waits at most 15 seconds for concurrent calls, until
+// each notification of list is sent or is in the outbox, for example because of a fault. before is the number of
+// deliveries before list.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	_, messages = e.deliver(ctx)
 	if to, _ := e.settings(); to.none() {

@@ -1,7 +1,8 @@
 "use strict";
 
-// The script fetches the page every two seconds, and replaces the changed rows of its lists. It does not replace a row
-// with the focus, an open part, typed text or an error. It never replaces forms outside the lists.
+// The script fetches the page every two seconds, and replaces the changed rows of the elements with class live. An
+// element without rows is replaced as a whole. A row or element with the focus, an open part, typed text or an error
+// remains.
 
 const interval = 2000;
 const pause = document.getElementById("pause");

@@ -19,8 +19,8 @@ var files embed.FS // an embedded file needs a package variable
 
 const maxForm = 64 << 10
 
-// pagesHandler serves the testers' page below /ui/ and the payment page below /pay/. The response to a valid form is a
-// redirect below /ui/, and the result below /pay/. The pages need no script.
+// pagesHandler serves the testers' page below /ui/ and the payment page below /pay/. A valid form below /ui/ gets a
+// redirect to the testers' page. A valid form below /pay/ gets the result. The pages need no script.
 func (m *Mock) pagesHandler() http.Handler {
 	p := &pages{template: template.Must(template.ParseFS(files, "page.html"))}
 	mux := http.NewServeMux()
@@ -133,7 +133,7 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 	return "settled", err
 }
 
-// notifyForm sends one notification directly, without the outbox.
+// notifyForm sends one notification, or a forgery and the genuine notification, directly, without the outbox.
 func notifyForm(r *http.Request, e *epoch) (string, error) {
 	if to, _ := e.settings(); to.none() {
 		return "", errors.New("notifications have no receiver: start the mock server with -notify")

@@ -191,7 +191,7 @@ func (in sessionIn) options(opt Options) (Options, error) {
 		}
 	}
 	if given("notify", in.Notify != nil) {
-		opt.Notify, opt.Receivers = *in.Notify, nil // so that it does not notify the receivers of the main session
+		opt.Notify, opt.Receivers = *in.Notify, nil // the new session must not notify the main session's receivers
 	}
 	if given("receiver", in.Receivers != nil) {
 		opt.Receivers = in.Receivers
@@ -235,7 +235,6 @@ func getSessions(c *call) (int, any, error) {
 	return http.StatusOK, map[string]any{"sessions": list}, nil
 }
 
-// validName matches the name of a session.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func postSession(c *call, in sessionIn) (int, any, error) {
@@ -269,7 +268,6 @@ func postSession(c *call, in sessionIn) (int, any, error) {
 	return http.StatusCreated, s.out(), nil
 }
 
-// freeName returns an unused name for a session.
 func (m *Mock) freeName() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

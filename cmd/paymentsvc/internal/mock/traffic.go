@@ -52,7 +52,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request) {
 	})
 	kept := &recorder{ResponseWriter: w}
 	whole := false
-	defer func() { // the fake ends a connection by a panic
+	defer func() { // the fake may end a connection by a panic
 		e.journal.finish(m, func(m *message) {
 			m.State, m.Status, m.Answer, m.Answered = answered, kept.status, kept.header, kept.body.Bytes()
 			if !whole || kept.status == 0 {
@@ -161,7 +161,7 @@ func (t *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // judge returns the verdict on a notification's signature. A notification is a forgery if no secret of the partner, not
-// even the old one, signed it.
+// even an old one, signed it.
 func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	switch signed, old := e.fake.SignedNotification(r, body); {
 	case !signed:
@@ -206,9 +206,8 @@ func reasonOf(err error) string {
 	return err.Error() // an error of the fake
 }
 
-// errorText returns the text of an error of net/http without addresses and without a part of the response. The
-// receiver's address may contain a token, the local address changes with each message, and a response can contain data
-// of the message.
+// errorText returns the text of an error of net/http without URLs, local addresses and parts of the response. A URL may
+// contain a token, the local address changes with each message, and a response can contain data of the message.
 func errorText(err error) string {
 	for {
 		e, ok := errors.AsType[*net.OpError](err)
@@ -219,9 +218,10 @@ func errorText(err error) string {
 	}
 }
 
-// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" adds
-// both fields as null to successes and uses HTTP 200 for errors. "status" replies to errors with the HTTP status only.
-// "html" acts like "fields", but replies with a gateway's page if the HTTP status is 401.
+// ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" uses
+// HTTP 200 for errors, and adds both fields as null to successes (of "error.code" only "error"). "status" replies to
+// errors with the HTTP status only. "html" acts like "fields", but replies with a gateway's page if the HTTP status is
+// 401.
 func ErrorFormats() []string { return []string{"fields", "shared", "status", "html"} }
 
 // format rewrites a response in the format of ErrorFormat. It is Config.Format of the fake.

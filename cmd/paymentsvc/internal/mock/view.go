@@ -14,7 +14,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// The ids of the page's sections.
+// The ids of the page's sections with forms. The first two are also the parameters for the pages of a list.
 const (
 	inOrders   = "orders"
 	inMessages = "messages"
@@ -22,8 +22,8 @@ const (
 )
 
 const (
-	maxRows   = 100      // rows of a list
-	maxListed = 20       // waiting notifications, or affected requests of a fault
+	maxRows   = 100      // rows on one page of a list
+	maxListed = 20       // waiting notifications, or the last selected requests of a fault
 	maxMasked = 64 << 10 // bytes of a body to mask, because the page masks 100 bodies every two seconds
 )
 
@@ -36,7 +36,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "..."
 }
 
-// view is the data of the page, without destinations, card data and secrets.
+// view is the data of the page, without secrets. Destinations and card data are hidden, unless bodies are shown.
 type view struct {
 	Prefix, Session  string
 	Search           string
@@ -65,7 +65,7 @@ type view struct {
 type orderRow struct {
 	order
 	What      string
-	Settle    []paymentsvc.StatusName // possible next statuses
+	Settle    []paymentsvc.StatusName // the statuses of the buttons; PENDING has none
 	CanRefund bool
 	CanNotify bool
 	PayURL    string
@@ -83,7 +83,7 @@ type messageRow struct {
 	OrderURL           string
 }
 
-// pager has the number of rows of a list, and the address of each neighbouring page, or "" if it does not exist.
+// pager has the number of rows of a list, and the addresses of the neighbouring pages. "" means no such page.
 type pager struct {
 	Count        int
 	Newer, Older string
@@ -239,12 +239,13 @@ func (rs receivers) shown() (list []string) {
 	return list
 }
 
-// orderOf returns the order with the order_id of a message, or the newest with its project and user_data.
+// orderOf returns the order with the order_id of a message, or the newest order with the message's project and
+// user_data. It does not search more than 1000 orders with one user_data.
 func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 	if o, found := e.fake.Order(m.Fields.OrderID); found {
 		return o, true
 	}
-	const maxCopied = 1000 // limits the copies of orders with one user_data for each row of the page
+	const maxCopied = 1000 // limits the copies of orders for each row of the page
 	if e.fake.Started(m.Fields.UserData) > maxCopied {
 		return paymentsvctest.Order{}, false
 	}

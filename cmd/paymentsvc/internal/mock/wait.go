@@ -13,7 +13,6 @@ type waiter struct {
 	wake  chan struct{} // buffers one wake-up
 }
 
-// waiters are the waiters of a journal.
 type waiters map[*waiter]bool
 
 // notify wakes the waiters for a message or an order with these identifiers.
@@ -99,7 +98,8 @@ func (j *journal) pause(cost time.Duration) time.Duration {
 	return j.nextCheck.Sub(now)
 }
 
-// idle waits until no message is in flight or the journal is closed. It returns an error if ctx ends first.
+// idle waits until no message is in flight, the journal is closed or a day has passed. It returns an error if ctx ends
+// first.
 func (j *journal) idle(ctx context.Context) error {
 	const long = 24 * time.Hour
 	if !j.waitFor(ctx, long, &filter{}, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
