@@ -160,7 +160,7 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 		return paymentsvctest.Hold(paymentsvctest.BeforeCommit, f.hold), nil
 	}
 	parsed, err := paymentsvctest.ParseFault(f.In.Fault)
-	if err != nil || f.In.Fault == "refuse" { // a server cannot refuse the connection of one request
+	if err != nil || parsed.String() == "refuse" { // a server cannot refuse the connection of one request
 		return parsed, invalid("fault", "%s", requestFaults.wantForm(f.In.Fault, err))
 	}
 	return parsed, nil

@@ -207,6 +207,9 @@ func (j *journal) finish(m *message, change func(*message)) {
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.closed { // close has subtracted the messages from the budget
+		return false
+	}
 	before := j.bytes.Load()
 	for ; j.oldest < len(j.messages) && before-j.bytes.Load() < bytes; j.oldest++ {
 		m := j.messages[j.oldest]

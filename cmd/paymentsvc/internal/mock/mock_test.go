@@ -533,6 +533,7 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"GET", "/health", "", "Host", "rebound.example", 421, "unknown_host", ""},
 		{"POST", "/faults", `{"fault":"melt"}`, "", "", 422, "invalid", "fault"},
 		{"POST", "/faults", `{"fault":"refuse"}`, "", "", 422, "invalid", "fault"},
+		{"POST", "/faults", `{"fault":" refuse "}`, "", "", 422, "invalid", "fault"},
 		{"POST", "/faults", `{"on":"init","fault":"reset"}`, "", "", 422, "invalid", "on"},
 		{"POST", "/faults", `{"n":2,"fault":"reset"}`, "", "", 422, "invalid", "n"},
 		{"POST", "/faults", `{"which":"nth","n":-1,"fault":"reset"}`, "", "", 422, "invalid", "n"},
@@ -639,6 +640,7 @@ func TestControlErrorsNameTheExpectedForm(t *testing.T) {
 		{"/clock/advance", `{}`, `by: missing or 0; want a duration such as "2s"`},
 		{"/notifications", `{"order_id":"` + first + `","faults":["cut x"]}`, "; the form is cut [BYTES]"},
 		{"/notifications", `{"order_id":"` + second + `","faults":["old-secret"]}`, "faults: old-secret needs "},
+		{"/notifications", `{"order_id":"` + first + `","faults":[" reordered"]}`, "needs POST /faults"},
 		{refund, `{}`, "the order is PENDING, and a refund needs SUCCESS"},
 		{"/orders/" + second + "/refund", `{}`, "1 is more than the unrefunded 0.60"},
 	} {

@@ -174,14 +174,14 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 		return n, nil, err
 	}
 	for _, text := range texts {
-		if strings.HasPrefix(text, "delayed") || text == "reordered" {
-			return n, nil, invalid("faults", "faults: %s needs POST /faults, because this notification is sent at once", text)
-		}
 		fault, err := paymentsvctest.ParseNotificationFault(text)
-		if err != nil {
+		name, _, _ := strings.Cut(fault.String(), " ")
+		switch {
+		case err != nil:
 			return n, nil, invalid("faults", "%s", notificationFaults.wantForm(text, err))
-		}
-		if text == oldSecret && !e.hasOldSecret(o.ProjectID) {
+		case name == "delayed", name == "reordered":
+			return n, nil, invalid("faults", "faults: %s needs POST /faults, because this notification is sent at once", text)
+		case name == oldSecret && !e.hasOldSecret(o.ProjectID):
 			return n, nil, errNoOldSecret("faults")
 		}
 		faults = append(faults, fault)

@@ -246,7 +246,7 @@ func (e *epoch) orderOf(m *message) (paymentsvctest.Order, bool) {
 		return o, true
 	}
 	const maxCopied = 1000 // limits the copies of orders for each row of the page
-	if e.fake.Started(m.Fields.UserData) > maxCopied {
+	if m.Fields.UserData == "" || e.fake.Started(m.Fields.UserData) > maxCopied {
 		return paymentsvctest.Order{}, false
 	}
 	for _, o := range slices.Backward(e.fake.OrdersOf(m.Fields.UserData)) {
