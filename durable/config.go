@@ -30,15 +30,15 @@ type Service interface {
 
 // Config configures a [Store].
 type Config struct {
-	// Service is required, with a DecodeError. It must never repeat a start that may have been sent. A *paymentsvc.Client
-	// never repeats it.
+	// Service is required. Its DecodesErrors must return true, so a *paymentsvc.Client needs a DecodeError. Service must
+	// never repeat a start that may have been sent. A *paymentsvc.Client never repeats such a start.
 	Service Service
 	// Project identifies the service and the project, such as "pay 1001 2002". It is required and must never change,
 	// because user_data is derived from it. Choose your own name instead of the base URL, because an address may change.
 	// Open rejects a database of another Project.
 	Project string
 	// Witness notices a database restored to an earlier moment, which would pay again. Without it, Open logs a warning. On
-	// SQLite the default is a file in the same directory, which does not notice a restore of the whole directory. On
+	// SQLite the default is a file next to the database file, which does not notice a restore of the whole directory. On
 	// PostgreSQL there is no default.
 	Witness Witness
 	// ReadDB serves lists and counts, such as [Store.Rows] and [Store.Counts]. The default is the database of [Open]. For
@@ -47,16 +47,17 @@ type Config struct {
 
 	// NotFound reports whether an error of StatusPayment is the response for a missing payment. The error's Outcome is
 	// OutcomeRejected, but OutcomeOf returns OutcomeUnknown for it. The interface document does not specify the error.
-	// Without NotFound, a payment with a lost response waits for its notification.
+	// Without NotFound, an unknown payment stays unknown if the service does not have it, and later needs review.
 	NotFound func(*paymentsvc.Error) bool
 	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies
 	// no status in these responses, so set FinalState only after your service has confirmed a field for the status, and
 	// for payouts also the final states. FinalState returns StateSucceeded, StateFailed, or StatePending for any other
-	// state. After an error, a panic or another result, the row does not change. With FinalState, [Store.Sweep] also polls
-	// for pending rows, a minute after the start and then after doubling waits of up to an hour. The limit is 20 polls per
-	// second in this process, or PerSecond if that is less. A scan of 200,000 pending rows takes 13 minutes, because an
-	// index would make each call slower. Sweep checks the order_id and the amount in the response, and applies the state
-	// once, as for a notification. Without FinalState, only a notification or an operator ends a pending row.
+	// state. After an error, a panic or another result, a pending row does not change, and an unknown row becomes pending,
+	// as without FinalState. With FinalState, [Store.Sweep] also polls for pending rows, a minute after the start and then
+	// after doubling waits of up to an hour. The limit is 20 polls per second in this process, or PerSecond if that is
+	// less. A scan of 200,000 pending rows takes at least 13 minutes without an index, because an index would make each
+	// call slower. Sweep checks the user_data, the order_id and the amount in the response, and applies the state once, as
+	// for a notification. Without FinalState, only a notification or an operator ends a pending row.
 	FinalState func(kind Kind, raw json.RawMessage) (State, error)
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
@@ -67,19 +68,20 @@ type Config struct {
 	MaxConsecutiveRejections int
 
 	// Slots is the maximum number of calls that [Store.Run] and [Store.RunBatch] make at once in this process. It also
-	// limits the unknown rows after a crash. The default is 8.
+	// limits the unknown rows of Run and RunBatch after a crash. The default is 8, and the maximum is 1000.
 	Slots int
-	// PerSecond is the maximum number of claims per second in this process, or 0 for no maximum.
+	// PerSecond is the maximum number of claims per second by Run and RunBatch in this process, or 0 for no maximum.
 	PerSecond float64
-	// Timeout limits the time from the request of a claim to the end of the call. The default is 40 seconds.
+	// Timeout limits a poll, and the time from the request of a claim to the end of the call. The default is 40 seconds.
 	Timeout time.Duration
 	// Lease is the minimum time before a claim without a recorded result ends. It must be more than twice Timeout. The
 	// default is 2 minutes.
 	Lease time.Duration
 	// Grace is the time after the last claim of a row in which a request may still reach the service. During Grace, a
-	// Store ignores NotFound. It must be at least the sum of Timeout and 2 minutes, because after a network failure of 55
-	// seconds, the operating system delivered a request 54 seconds late. The default is this sum. All processes, including
-	// the operators' page, need the same Grace, based on the longest Timeout.
+	// Store ignores NotFound, and rejects [DecideResend] for an unknown payout. Grace must be at least the sum of Timeout
+	// and 2 minutes, because after a network failure of 55 seconds, the operating system delivered a request 54 seconds
+	// late. The default is this sum. All processes, including the operators' page, need the same Grace, based on the
+	// longest Timeout.
 	Grace time.Duration
 	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
@@ -87,19 +89,20 @@ type Config struct {
 	// [Row].Overdue. DecideFound and DecideAcknowledge begin another period of this length. The document specifies no time
 	// for notifications, so 0 means that age alone is no reason for review.
 	PendingReview time.Duration
-	// Drain limits how long [Store.Run] waits for calls after the end of its context, see [ErrDrain]. The default, 0,
-	// means no limit. Without a limit, each call ends within Timeout, and its record takes up to 10 seconds. Where SIGKILL
-	// follows SIGTERM after 30 seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
+	// Drain limits how long [Store.Run] waits for calls and their records after the end of its context, see [ErrDrain].
+	// The default, 0, means no limit. Without a limit, each call ends within Timeout, and its record takes up to 10
+	// seconds. Where SIGKILL follows SIGTERM after 30 seconds, a sum of 25 seconds for the HTTP server and Drain is safe.
 	Drain time.Duration
-	// Poll is the interval of Run's scans for work. The default is 1 second.
+	// Poll is the interval of Run's scans for due rows, and the wait between two sweeps of Run. The default is 1 second.
 	Poll time.Duration
 
-	// OnChange, if set, is called for refunds and in the transaction of a change to ChangeStates, by the process that
-	// makes the change, but not for a new row, a claim or a hold. See [Event]. If that process has no OnChange, no process
-	// calls it. So set OnChange in all processes with this database, including the operators' page.
+	// OnChange, if set, is called for each refund and for each change of a state to one of ChangeStates, in the
+	// transaction of the change. It is not called for a new row, a claim or a hold. See [Event]. If the process that makes
+	// the change has no OnChange, no process calls it, so set OnChange in all processes with this database, including the
+	// operators' page.
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
 	// ChangeStates are the new states for which OnChange is called. The default is succeeded, failed and rejected. With
-	// StatePending, durable records each outcome separately and therefore slower.
+	// OnChange and StatePending, durable records each success separately and therefore slower.
 	ChangeStates []State
 	// Hooks are for telemetry.
 	Hooks Hooks
@@ -116,8 +119,8 @@ type Config struct {
 }
 
 // Hooks are functions for telemetry. Each may be nil, must be safe for concurrent use, and must be fast, because a row
-// waits for the hook. After a panic in a hook the process ends, and the outcome of the call is unknown. Hooks receive
-// no destination.
+// waits for the hook. A panic in a hook ends the process, unless the caller of a method such as [Store.Notified]
+// recovers it. The outcome of a call in progress is then unknown. Hooks receive no destination.
 type Hooks struct {
 	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of
 	// Pay, Run, RunBatch or Sweep. The returned context must be derived from ctx. The call, OnChange, and the hooks Call
@@ -161,7 +164,7 @@ type Step string
 // The steps, in the order of a row's life.
 const (
 	StepClaim    Step = "claim"    // before claims and outcomes are sent to the database
-	StepClaimed  Step = "claimed"  // after the round's commit, before its calls begin
+	StepClaimed  Step = "claimed"  // after the commit of claims, before their calls begin
 	StepCall     Step = "call"     // before the call
 	StepCalled   Step = "called"   // after the call, before its outcome is recorded
 	StepRecord   Step = "record"   // before an outcome is recorded separately
@@ -169,9 +172,9 @@ const (
 )
 
 // Witness stores a mark outside the database. The mark shows whether the database is an older copy, because each claim
-// raises the mark in the database and in the Witness before its call begins. Use one witness per database, and never
-// restore it together with the database. Its methods are called concurrently, also by several processes, and must
-// return when ctx ends.
+// by Run or RunBatch raises the mark in the database and in the Witness before its call begins. Use one witness per
+// database, and never restore it together with the database. Its methods are called concurrently, also by several
+// processes, and must return when ctx ends.
 //
 // A round of claims waits for one Load and one Save. While Save fails, no payout is sent.
 type Witness interface {

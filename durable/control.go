@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
-// Pause stops claims of payouts and of payments to retry, in all processes, until [Store.Resume]. The database stores
-// the pause. Calls with an earlier claim still begin, see [Store.Drained]. by is required.
+// Pause stops all claims except those of [Store.Pay], in all processes, until [Store.Resume]. The database stores the
+// pause. Calls with an earlier claim still begin, see [Store.Drained]. by is required.
 func (s *Store) Pause(ctx context.Context, by, reason string) error {
 	if by == "" {
 		return errNoAuthor
@@ -34,9 +34,9 @@ func (s *Store) Resume(ctx context.Context, by string) error {
 	return err
 }
 
-// Drained waits until no row is StateStarting, so that after Pause no call is in flight. On PostgreSQL it first waits
-// for open transactions with claims, because a transaction may have begun before the pause. It returns the error of ctx
-// if ctx ends first.
+// Drained waits until no row is StateStarting, so that after Pause no call is in flight. Stop [Store.Pay] too, because
+// a pause does not. On PostgreSQL it first waits for open transactions with claims, because a transaction may have
+// begun before the pause. It returns the error of ctx if ctx ends first.
 func (s *Store) Drained(ctx context.Context) error {
 	writers, err := s.ledger.Writers(ctx)
 	if err != nil {

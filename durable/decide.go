@@ -46,8 +46,9 @@ type Decision struct {
 	At           time.Time
 }
 
-// Allowed reports whether the decision fits the row. [Store.Decide] may still reject it, for example because of a
-// notification not yet applied.
+// Allowed reports whether the decision fits a row of [Store.Rows] or [Store.Find]. [Store.Decide] may still reject it,
+// for example because of a notification not yet applied. With [Config].PendingReview, Decide also accepts
+// DecideAcknowledge for a pending row before it is overdue.
 func (k DecisionKind) Allowed(r Row) bool {
 	settled := r.State == StatePending || r.State.Final()
 	review := r.ReviewReason != ""
@@ -74,8 +75,8 @@ func (k DecisionKind) Allowed(r Row) bool {
 	}
 }
 
-// Decide applies a decision, and stores it with the state that it was based on. Errors wrap [ErrNotFound],
-// [ErrChanged], [ErrUndecidable], [ErrOrderID] or [ErrInvalid], or are the database's.
+// Decide applies a decision, and stores it with the earlier state of the row. Errors wrap [ErrNotFound], [ErrChanged],
+// [ErrUndecidable], [ErrOrderID] or [ErrInvalid], or are the database's.
 func (s *Store) Decide(ctx context.Context, d Decision) error {
 	if d.By == "" {
 		return fmt.Errorf("%w: Decision.By is required", ErrInvalid)
@@ -96,7 +97,7 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	})
 }
 
-// decide applies d to r if it fits r's state.
+// decide applies d to r if d fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -149,8 +150,8 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	return nil
 }
 
-// graceLeft returns the rest of Grace of an unknown payout without an order_id. After a claim from the future, the
-// database's clock was wrong, so this process must watch the row for Grace.
+// graceLeft returns the rest of Grace of an unknown payout without an order_id. If the time of the claim is in the
+// future, the database's clock was wrong, so this process must watch the row for Grace.
 func (s *Store) graceLeft(r *row.Row, now int64) time.Duration {
 	if r.State != row.Unknown || r.Kind != row.Payout || r.OrderID != "" || r.OrderIDTaken {
 		return 0

@@ -28,7 +28,7 @@ type Gauge struct {
 }
 
 // Gauges returns the numbers and ages of [Counts] for each kind, and 1 for a pause or a hold, sorted by Name. Each call
-// returns the same names and labels. It runs three statements, which read at most [CountLimit] entries per number.
+// returns the same names and labels. It runs three statements that read at most [CountLimit] entries per index range.
 func (s *Store) Gauges(ctx context.Context) ([]Gauge, error) {
 	status, err := s.Status(ctx)
 	if err != nil {

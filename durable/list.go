@@ -53,17 +53,17 @@ type Counts struct {
 	Review, Overdue Count
 	// Held counts the payouts that wait for [Store.Release].
 	Held Count
-	// Unmatched counts the notifications of [Store.Unmatched]. Its Age is the time since the oldest arrival. Both numbers
-	// are 0 for a batch.
+	// Unmatched counts the notifications that [Store.Unmatched] selects, without its limit of 50. Its Age is the time
+	// since the oldest arrival. Both numbers are 0 for a batch.
 	Unmatched Count
-	// Unreadable counts the notifications of [Store.Unreadable], of every Kind. Its Age is the time since the oldest
-	// arrival. Both numbers are 0 for a batch.
+	// Unreadable counts the notifications that [Store.Unreadable] selects, without its limit of 50, for every Kind. Its
+	// Age is the time since the oldest arrival. Both numbers are 0 for a batch.
 	Unreadable Count
 	// Pruned is [Batch].Pruned. It is 0 without a batch.
 	Pruned int64
 }
 
-// CountLimit is the highest number in [Counts]. It means "this many or more".
+// CountLimit is the highest number in [Counts] without a batch. It means "this many or more".
 const CountLimit = 10_000
 
 // pageRows is the number of rows that one statement reads.
@@ -218,8 +218,8 @@ func publicCounts(counted ledger.Counts) Counts {
 // Compared is the result of [Store.Compare] for one payout.
 type Compared struct {
 	Row Row
-	// Err is ErrNotFound if no payout has the reference, ErrConflict if the payout with the reference has another amount
-	// or destination, also after [Store.Prune], ErrPruned if Prune has deleted an equal payout, and otherwise nil.
+	// Err is nil for an equal payout, ErrNotFound for an unknown reference, ErrPruned for an equal payout that
+	// [Store.Prune] has deleted, and ErrConflict for a stored or pruned payout with another amount or destination.
 	Err error
 }
 

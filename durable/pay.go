@@ -11,10 +11,11 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Pay stores a payment and starts it. It returns after the outcome is recorded. At the end of ctx, Pay returns the row,
-// usually in StateStarting, and the call continues, because a payer who leaves must not interrupt it. The result is the
-// row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or [ErrClosed], or are the
-// database's.
+// Pay stores a payment and starts it. It returns after the outcome is recorded. If ctx ends after the payment is
+// stored, Pay returns the row, usually in StateStarting, and the call continues, because a payer who leaves must not
+// interrupt it. The result is the row's State, not an error. Errors wrap [ErrInvalid], [ErrConflict], [ErrPruned] or
+// [ErrClosed], or are the database's. After an error of the database the payment may be stored, and Run may start it.
+// So call Pay again with the same Key.
 //
 // A pause does not stop Pay, only the retries of payments. Pay uses no slot, so its caller must limit the number of
 // calls.
@@ -65,7 +66,8 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 	return publicRow(r), nil
 }
 
-// insert stores the payment together with its claim. After an error the commit is unknown, and the call never begins.
+// insert stores the payment together with its claim. After an error the commit is unknown, and the call of j never
+// begins.
 func (s *Store) insert(ctx context.Context, j job, key string) (added bool, err error) {
 	s.step(StepClaim)
 	r := newPayment(NewPayment{key, paymentsvc.PaymentType(j.Type), j.Amount}, j.UserData)
@@ -81,8 +83,8 @@ func (s *Store) insert(ctx context.Context, j job, key string) (added bool, err 
 	return added, nil
 }
 
-// startPayment calls the service, unless a notification shows that the service already has the payment, because a
-// restored backup has lost its row.
+// startPayment calls the service, unless a notification shows that the service already has the payment. This happens
+// after the restore of a backup without the row.
 func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
 	if keyed {
 		known, err := s.applyNotices(ctx, j.UserData)

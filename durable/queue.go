@@ -40,7 +40,7 @@ func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) 
 	return s.queueRows(ctx, tx, rows)
 }
 
-// QueuePayouts stores payouts in your transaction, and [Store.Run] sends them after its commit. Results are in the
+// QueuePayouts stores payouts in your transaction, and [Store.Run] sends them after the commit. Results are in the
 // order of p. A known reference is not an error, see [Queued]. If a payout is invalid, the error wraps [ErrInvalid],
 // and no payout is stored. Otherwise the error is the database's.
 //
@@ -144,8 +144,8 @@ type Batch struct {
 	CreatedAt time.Time
 }
 
-// AddBatch stores a batch in your transaction and returns the stored batch. If its ID exists, AddBatch updates only
-// Rejected.
+// AddBatch stores a batch in your transaction and returns the stored batch. It ignores Line, Complete, Pruned and
+// CreatedAt of b. If the ID exists, AddBatch updates only Rejected.
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
 		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and ID and Name must be UTF-8 without NUL", ErrInvalid)
@@ -157,8 +157,9 @@ func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error
 	return Batch(stored), nil
 }
 
-// AdvanceBatch moves a batch's Line in your transaction, together with the payouts up to that line. The error wraps
-// [ErrChanged] if the batch is complete or no longer at line from, because another process reads the same file.
+// AdvanceBatch moves a batch's Line in your transaction, which must also queue the payouts of these lines. The error
+// wraps [ErrChanged] if the batch is unknown, complete or no longer at line from, because another process reads the
+// same file.
 func (s *Store) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, to int64, complete bool) error {
 	advanced, err := s.ledger.AdvanceBatch(ctx, tx, id, from, to, complete)
 	if err != nil {

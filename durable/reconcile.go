@@ -23,7 +23,7 @@ const (
 	maxPolls  = 50
 	sweepTime = 10 * time.Second
 	// pollsBeforeReview is the number of polls without a result after which a row needs review. Polls continue, with waits
-	// of up to maxPollWait.
+	// of at most maxPollWait.
 	pollsBeforeReview = 8
 	maxPollWait       = 10 * time.Minute
 )

@@ -158,7 +158,7 @@ func (s *Store) matchNotifications(ctx context.Context, all bool) error {
 	return err
 }
 
-// warnUnmatched logs final notifications without a row, once per process.
+// warnUnmatched logs final notifications without a row, once per Store.
 func (s *Store) warnUnmatched(ctx context.Context) error {
 	notices, err := s.ledger.UnmatchedAfter(ctx, *s.warned.Load(), sweepRows)
 	for _, n := range notices {

@@ -28,7 +28,7 @@ type State string
 
 // The states.
 const (
-	// StateCreated means that the row is stored, and will be started when it is due.
+	// StateCreated means that the row is stored, and starts when it is due. A held payout first waits for [Store.Release].
 	StateCreated State = "created"
 	// StateStarting means that a process has claimed the row. The process will call the service, is calling it, or has
 	// died.
@@ -39,6 +39,7 @@ const (
 	// StatePending means that the service has the row under an order_id. It ends as StateSucceeded or StateFailed.
 	StatePending State = "pending"
 	// StateSucceeded and StateFailed are final. A notification, a poll with [Config].FinalState, or an operator sets them.
+	// Only an operator can change them, if the row needs review.
 	StateSucceeded State = "succeeded"
 	StateFailed    State = "failed"
 	// StateRejected is final. The service rejected the row, the request was invalid, or the payer left before the service
@@ -59,17 +60,20 @@ type NewPayment struct {
 	// Key identifies the payment in your system, such as the id of a basket. A second Pay with the same Key returns the
 	// first payment without a call. For another attempt, use a new Key, such as the basket with a number, and only after
 	// the first payment is StateFailed or StateRejected. With "", each call is a new payment, so reject an empty basket.
+	// Key is limited as [NewPayout].Reference is.
 	Key string
 	// Type and Amount are required. Amount must be positive.
 	Type   paymentsvc.PaymentType
 	Amount paymentsvc.Amount
 }
 
-// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination. fmt cannot call methods of a
-// value in an unexported field, so use a field with a func that returns the NewPayout.
+// NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination. But fmt shows the
+// Destination of a NewPayout in an unexported field, because fmt cannot call its methods there. In such a field, store
+// a func that returns the NewPayout.
 type NewPayout struct {
 	// Reference is your unique name for the payout. It is required. Payouts with the same Reference are paid once.
-	// Reference and Destination must be in Unicode's form NFC, without invisible characters and combining marks.
+	// Reference and Destination must be in Unicode's form NFC, without invisible characters and combining marks, and have
+	// at most 1000 bytes.
 	Reference string
 	// Amount is required and must be positive.
 	Amount paymentsvc.Amount
@@ -129,12 +133,13 @@ type Row struct {
 	Line           int64
 	// Claims counts the claims, and Polls the status calls.
 	Claims, Polls int64
-	// MayHaveStarted reports that a call may have started the row. It stays true after the outcome is known.
+	// MayHaveStarted reports that an earlier call may have started the row, so that a rejection is not final. It stays
+	// true after the outcome is known. It is false if the first call succeeded.
 	MayHaveStarted bool
 	// Held reports that the payout waits for [Store.Release].
 	Held bool
-	// ErrorCode is the service's last error code, or else the HTTP status, "invalid request" or "not reached". It is ""
-	// without an error.
+	// ErrorCode is the service's code of the last rejection, or else the HTTP status, "invalid request" or "not reached".
+	// It is "" without a rejection, and after a response that the service has the row.
 	ErrorCode string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
@@ -144,7 +149,7 @@ type Row struct {
 	// ResendAt is the end of [Config].Grace for an unknown payout without an order_id, or zero after Grace and for other
 	// rows. Only [Store.Rows] and [Store.Find] set it.
 	ResendAt time.Time
-	// Version changes with each change of the row except polls, see [Decision].
+	// Version changes with each change of the row except a claim, or a poll without a result. See [Decision].
 	Version int64
 	// DueAt is the time of a created row's next call, of an unknown row's next poll (with [Config].FinalState also of a
 	// pending row's), or of the end of a starting row's lease. All times are by the database's clock.
@@ -175,12 +180,12 @@ func (r Row) LogValue() slog.Value {
 // OnChange runs in the transaction that changes the row, after a savepoint. Its writes with tx and the change commit
 // together or not at all, once per change. On SQLite it must use only tx, because the database has one connection.
 //
-// After an error of OnChange for a notification, the row does not change, and [Store.Notified] returns the error. The
+// After an error of OnChange in [Store.Notified], the row does not change, and Notified returns the error. The
 // notification stays stored, and Run applies it later, because the document does not specify whether the service
-// repeats a notification. After an error for a call or a decision, durable keeps the outcome and rolls back to the
-// savepoint. Run then calls OnChange later in a new transaction, with the current row. Row.State may then differ from
-// To, because an operator may have sent a rejected payout again. So compare Row.State and To before a new payment or
-// refund. A panic and a failed statement of PostgreSQL count as errors of OnChange.
+// repeats a notification. After any other error of OnChange, also when Run applies a notification, durable keeps the
+// change and rolls back to the savepoint. Run then calls OnChange later in a new transaction, with the current row.
+// Row.State may then differ from To, because an operator may have sent a rejected payout again. So compare Row.State
+// and To before a new payment or refund. A panic and a failed statement of PostgreSQL count as errors of OnChange.
 type Event struct {
 	// Row is the row after the change.
 	Row Row
@@ -223,7 +228,8 @@ type Status struct {
 	// Hold reports that new payouts are also held.
 	Hold               bool
 	HoldReason, HoldBy string
-	Generation         int64
+	// Generation increases with each hold.
+	Generation int64
 	// RejectionCode and Rejections are the current run of equal rejections of payouts.
 	RejectionCode string
 	Rejections    int64

@@ -58,7 +58,7 @@ var choices = []choice{
 	},
 }
 
-// bulkChoices returns the actions on many rows. They have no order_id, because an order_id belongs to one row.
+// bulkChoices returns the actions on many rows. It omits a decision that needs the order_id of a single row.
 func bulkChoices(f durable.Filter) (list []choice) {
 	for _, c := range choices {
 		if c.OrderID != "required" {
@@ -178,8 +178,8 @@ const errHoldChanged = rejection("The pause or the hold has changed meanwhile, s
 	"Look at its reason first.")
 
 // controlHash returns a hash that differs between two holds, and between two pauses without an automatic end. So the
-// form of an earlier pause or hold cannot end a later pause or hold that its operator has not seen. Timed pauses differ
-// only by author and reason, because each retry of such a pause gets another end.
+// form of an earlier pause or hold cannot end a later pause or hold that the operator has not seen. It distinguishes
+// timed pauses only by author and reason, because each failed probe changes the end.
 func controlHash(s durable.Status) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q", s.Generation, s.PausedAt.UnixMilli(), s.By, s.Reason))
 	return hex.EncodeToString(sum[:])

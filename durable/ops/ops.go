@@ -30,7 +30,8 @@ type Config struct {
 	// Login returns the operator's name, and reports whether the operator may see the page. If not, the response is HTTP
 	// 403. If name is "" or Login is nil, an operator can only look, and the response to a form is HTTP 403.
 	Login func(*http.Request) (name string, ok bool)
-	// Balance returns the displayed balance. It is called at most once in 10 seconds. nil means [durable.Store.Balance].
+	// Balance returns the displayed balance. It is called at most once in 10 seconds, with a context that ends after 3
+	// seconds. nil means [durable.Store.Balance].
 	Balance func(context.Context) (*paymentsvc.Balance, error)
 	// Hosts are the accepted host names, without a port, besides localhost and loopback addresses. A request for another
 	// host name gets HTTP 421, because a foreign site could point its own name to this address.
@@ -101,7 +102,7 @@ func New(store *durable.Store, c Config) http.Handler {
 // operator is the context key of the operator's name.
 type operator struct{}
 
-// known rejects requests without a login, and forms without a name.
+// known rejects requests that Config.Login rejects, and forms from an operator without a name.
 func (p *page) known(handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, unnamed := "", "ops.Config.Login is not set, and a decision needs the name of the operator"

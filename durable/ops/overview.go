@@ -21,7 +21,7 @@ type overviewView struct {
 	Review    []durable.Row // the oldest rows in need of review
 	More      bool          // whether further rows need review
 	Unmatched []durable.Notice
-	// Unreadable counts notifications of both kinds.
+	// Unreadable counts all unreadable notifications, because their kinds are unknown.
 	Unreadable durable.Count
 	Files      []fileView
 }
@@ -80,8 +80,8 @@ func (p *page) overview(w http.ResponseWriter, r *http.Request) error {
 // fileView is a file of payouts with the numbers of its payouts.
 type fileView struct {
 	durable.Batch
-	// Newest reports whether only the newest payouts are counted, because the file may have more payouts. Review is then 1
-	// if any payout of the file needs review, and Held is 1 if any is held. Otherwise they are 0.
+	// Newest reports that only the newest payouts are counted, because the file may have more payouts. Review is then 1 if
+	// any payout of the file needs review, or else 0. Held is then 1 if any payout of the file is held, or else 0.
 	Newest                      bool
 	Total, Called, Review, Held int64 // Called is Total without the created and the starting payouts
 }

@@ -148,7 +148,7 @@ func (p *page) fileName(ctx context.Context, id string) (string, error) {
 	return "", nil
 }
 
-// find shows the rows with a user_data, an order_id or a reference. It redirects to the page of a single row.
+// find shows the rows with a user_data, an order_id or a reference. For a single row it redirects to the row's page.
 func (p *page) find(w http.ResponseWriter, r *http.Request) error {
 	v := struct {
 		frame

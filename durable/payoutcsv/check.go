@@ -47,9 +47,9 @@ type Report struct {
 
 // Check reads a file to its end and reports its rows and payouts. It does not store or send payouts.
 //
-// The error wraps [ErrContradiction], [ErrTotalRow], or [ErrUnexpected] if the number or sum of payouts differs from o.
-// The report is complete then. Check returns any other error from [Rows], with a report about the rows before the
-// error.
+// The error wraps [ErrContradiction], [ErrTotalRow], or [ErrUnexpected] if the number or sum of payouts differs from
+// ExpectRows or ExpectTotal. The report is complete then. Check returns any other error from [Rows], with a report
+// about the rows before the error.
 func Check(file io.Reader, o Options) (Report, error) { return check(file, o, func(Row) {}) }
 
 // check is [Check], but also calls accepted with each payout.

@@ -74,8 +74,8 @@ func (o Options) columnNames() (map[string]string, error) {
 // normal returns a column name in NFC and lower case, without the white space around it.
 func normal(name string) string { return strings.ToLower(strings.TrimSpace(norm.NFC.String(name))) }
 
-// findHeader skips empty lines and a sep= line before the header, and chooses the separator that finds the most
-// columns.
+// findHeader skips empty lines before the header. Without Options.Comma, a sep= line sets the separator, or else
+// findHeader chooses the separator that finds the most columns.
 func (r *reader) findHeader() error {
 	for {
 		switch err := r.lines.advance(); {

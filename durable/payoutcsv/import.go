@@ -153,8 +153,9 @@ func (i *importer) open(ctx context.Context) error {
 	return err
 }
 
-// compareEarlier returns an error if another Import has read another reference in the line of a payout. It compares the
-// lines of new references only, because a known reference is not paid again.
+// compareEarlier returns an error if another Import has read another reference in the line of a payout, or may have,
+// because payouts of the file are pruned. It compares only lines with a new reference, because a known reference is not
+// paid again.
 func (i *importer) compareEarlier(ctx context.Context) error {
 	var again []durable.NewPayout
 	for _, p := range i.payouts {

@@ -1,10 +1,10 @@
 // Package payoutcsv checks files of payouts, imports them into a [durable.Store] and writes their results.
 //
 // A file is CSV as written by spreadsheets and banks, in UTF-8 or UTF-16, with or without a byte order mark. Commas,
-// semicolons or tabs separate the columns, and lines end in LF, CR LF or CR. The first line is a header with the
-// columns reference, amount and destination, in any order; Options.Columns maps other names. A column without a name
-// must be empty. A row is paid with exactly the values in the file, or is rejected. The package does not guess the
-// original of a value rounded, shortened, replaced by an error or turned into a formula by a spreadsheet.
+// semicolons or tabs separate the columns, and lines end in LF, CR LF or CR. The first line that is not empty is a
+// header with the columns reference, amount and destination, in any order; Options.Columns maps other names. A column
+// without a name must be empty. A row is paid with exactly the values in the file, or is rejected. The package does not
+// guess the original of a value rounded, shortened, replaced by an error or turned into a formula by a spreadsheet.
 package payoutcsv
 
 import (
@@ -29,7 +29,8 @@ import (
 // Options configures the format and the expected payouts of a file. The zero value accepts amounts such as 10.50, with
 // at most two decimals.
 type Options struct {
-	// Comma separates the columns. 0 detects a comma, a semicolon or a tab in the header.
+	// Comma separates the columns. 0 detects a comma, a semicolon or a tab in the header, unless a line such as sep=;
+	// precedes the header.
 	Comma rune
 	// DecimalComma reads 10,50 as ten and a half, and rejects a point. If it is false, a comma is rejected.
 	DecimalComma bool
@@ -42,9 +43,9 @@ type Options struct {
 	// Ignore lists additional columns of the file. Any other column is an error, because it may contain payment data.
 	Ignore []string
 	// ExpectRows is the required number of payouts in the file, and ExpectTotal their required sum, both from the sender
-	// of the file. 0 and an unset amount are not compared. If both are set and the amount is the last column, the last
-	// row may lack a line end. Such a row is rejected otherwise, because its reference or destination may have been cut
-	// off, and the number and the sum would be as expected.
+	// of the file. 0 and an unset amount are not compared. If both are set and the amount is the last column, the last row
+	// may lack a line end. Otherwise a last row without a line end is rejected, because a value may have been cut off. The
+	// number and the sum do not show a cut reference or destination.
 	ExpectRows  int64
 	ExpectTotal paymentsvc.Amount
 }
@@ -99,8 +100,8 @@ func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive
 // Rows reads a file row by row, and skips empty rows. To find duplicates it keeps about 50 bytes per reference, with
 // hashes and a line number.
 //
-// Rows stops after an error. The error reports a failure of the reader, an invalid header, a row without an end, or a
-// value in a column without a name. Of the file's content, the error contains only column names.
+// Rows stops after an error. The error reports invalid Options, a failure of the reader, an invalid header, a row
+// without an end, or a value in a column without a name. Of the file's content, the error contains only column names.
 func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r, err := newReader(file, o)
@@ -125,7 +126,7 @@ func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
 
 var (
 	decimalComma = regexp.MustCompile(`^[0-9]+,[0-9]{1,2}$`)
-	// exponentForm requires a sign or a fraction, so that it does not match a reference such as 4e12.
+	// exponentForm requires a fraction or a sign of the exponent, so that it does not match a reference such as 4e12.
 	exponentForm = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+[eE][+-]?|[eE][+-])[0-9]+$`)
 )
 
@@ -333,8 +334,8 @@ func isSpreadsheetValue(text string) bool {
 	return slices.Contains(spreadsheetValues, key) || errorNumber.MatchString(key)
 }
 
-// invisible reports whether r is invisible to readers. Two references with only an invisible difference would be paid
-// twice.
+// invisible reports whether r is invisible to readers. Two references that differ only in invisible characters would
+// both be paid.
 func invisible(r rune) bool {
 	const brailleBlank = '\u2800'
 	return !unicode.IsPrint(r) || r == brailleBlank ||
