@@ -14,7 +14,7 @@ import (
 // Field returns a part that appends the value of a field of the body: text without quotes and escapes, and objects and
 // arrays as JSON without white space. Numbers, true, false and null keep their bytes, so null and the text "null"
 // are equal. Further arguments select a field of a nested object, as in Field("payer", "email"). The part returns an
-// error if the field is absent, or if the body is not a JSON object or has duplicate fields.
+// error if the field is absent, if the body is not a JSON object, or if an object around it has duplicate fields.
 func Field(names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -128,8 +128,8 @@ func (c Constants) text(value []byte) []byte {
 
 // Fields returns a part that appends all fields of the body, with values in the form of [Field]. The part returns an
 // error if the body is not a JSON object or has duplicate fields, and for a list without Names, Between and
-// Unseparated. With [NestedFlat], the part also rejects a body nested more than 64 deep, and a canonical string that is
-// many times as long as the body.
+// Unseparated. It also returns the errors of the [NumberForm]. With [NestedFlat], the part also rejects duplicate
+// fields in nested objects, a body nested more than 64 deep, and a canonical string many times as long as the body.
 func Fields(l FieldList) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if !l.Names && l.Between == "" && !l.Unseparated {
@@ -338,7 +338,7 @@ func with(
 
 // Within returns a part that applies part to a copy of the message. The body of the copy is the object in the field
 // name, for example Within("data", BodySorted). The part returns an error if the body or the field is not a JSON
-// object, and the errors of part.
+// object, or if the body has duplicate fields, and the errors of part.
 func Within(name string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if part == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
-// member is a field of a JSON object: its name, the bytes of its name between the quotes, and the bytes of its value.
+// member is a field of a JSON object: the decoded name, the bytes between the name's quotes, and the value's bytes.
 type member struct{ name, written, value []byte }
 
 var (

@@ -17,8 +17,8 @@ type NumberForm int
 const (
 	// NumbersAsSent keeps the digits of the message. It is the zero value.
 	NumbersAsSent NumberForm = iota
-	// NumbersShort is a float64 in the form of JavaScript and Go, and of PHP from 0.0001 up to 1e15. 100.50 becomes
-	// 100.5, and 7.0 becomes 7.
+	// NumbersShort is a float64 in the form of Go, and of JavaScript except for -0. PHP has the same form for numbers
+	// from 0.0001 to below 1e14 with at most 14 digits. 100.50 becomes 100.5, and 7.0 becomes 7.
 	NumbersShort
 	// NumbersPython is a float in the form of Python. 100.50 becomes 100.5, 1e16 becomes 1e+16, and 7.0 stays 7.0.
 	// Integers stay unchanged.
@@ -27,7 +27,7 @@ const (
 	// unchanged.
 	NumbersJava
 	// NumbersTwoPlaces has two decimal places, so 100.5 becomes 100.50. In [Fields] and [BodyJSON] it applies to each
-	// field named amount and to non-integers. Further decimals other than 0 are an error.
+	// field named amount and to non-integers. Further decimals other than 0 and very large numbers are errors.
 	NumbersTwoPlaces
 	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050, with the fields and errors of NumbersTwoPlaces.
 	NumbersMinor
@@ -37,7 +37,8 @@ const (
 	NumbersQuoted
 )
 
-// Number returns part with its number in another form. The part returns an error if its text is not one JSON number.
+// Number returns part with its number in another form. The part returns an error if its text is not one JSON number of
+// at most 64 digits, and the errors of the form.
 func Number(form NumberForm, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return transformed("Number", part, func(dst, text []byte) ([]byte, error) {
 		if _, err := paymentsvc.ParseAmount(string(text)); err != nil {
@@ -88,7 +89,7 @@ func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	return append(dst, number...), nil
 }
 
-// appendShort appends a number as encoding/json writes a float64, which is JavaScript's form too.
+// appendShort appends a number as encoding/json writes a float64. JavaScript differs only in writing 0 for -0.
 func appendShort(dst, number []byte) []byte {
 	f, err := strconv.ParseFloat(string(number), 64)
 	if err != nil { // too large for a float64

@@ -60,9 +60,9 @@ import (
 // The command paymentsvc adds ", seen in requests" or ", seen in notifications" if all its samples had that kind. This
 // clause changes no signature.
 //
-// A text that signs neither the body nor a field is an error, unless it ends in ", body unsigned". A text with the part
-// secret or a key form other than text is an error too, because it needs [ParseSchemeWith]. Errors contain the column
-// of the mistake, counted in characters.
+// A text that signs neither the body nor a field must have the clause ", body unsigned". Any other text must not have
+// this clause. A text with the part secret or a key form other than text is an error, because it needs
+// [ParseSchemeWith]. Errors contain the column of the mistake, counted in characters.
 func ParseScheme(text string) (paymentsvc.Scheme, error) {
 	s, err := parse(text, "")
 	switch {

@@ -232,8 +232,8 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 	return s, nil
 }
 
-// header returns the name of the timestamp or signature header. If the header of the flag's default is missing, it
-// chooses the only similar header, with a note.
+// header returns the name of the timestamp or signature header. If the flag is not set and its default header is
+// missing, header chooses the only similar header and prints a note. Other missing or duplicate headers are errors.
 func (d *discovery) header(m capture.Message, what string, similar func(name, value string) bool) (string, error) {
 	flag := what + "-header"
 	name := d.Text(flag)

@@ -21,7 +21,7 @@ const textFile, goFile = "scheme.txt", "scheme.go.txt"
 // The kinds of messages in results, and in the clause "seen in".
 const requests, notifications, bothKinds = "requests", "notifications", "requests and notifications"
 
-// readOut reads the scheme of an earlier search in the directory of -out. Without -replace, it rejects a text without a
+// readOut reads the scheme of an earlier search, if any, in the directory of -out. It rejects a nonempty text without a
 // scheme for this key, and code that does not belong to the text. With -replace, it reads no file.
 func (d *discovery) readOut() error {
 	if !d.Set("out") || d.Bool("replace") {
@@ -44,7 +44,8 @@ func (d *discovery) readOut() error {
 	return nil
 }
 
-// next writes the files of -out, if set, and prints the next steps. After a demo, it does neither.
+// next writes the files of -out, if set, and prints the next steps. With -demo, it does neither. If one text cannot
+// contain both schemes, it prints only a note, and with -out returns [cli.No].
 func (d *discovery) next(results []found) error {
 	if d.Bool("demo") {
 		return nil
@@ -114,7 +115,7 @@ func (d *discovery) printNext(settings string, s sample) {
 		"next   add to "+cli.SettingsFile+": "+settings, "       then run: "+verify)
 }
 
-// textOf returns the scheme of results with its clause "seen in", or "" if one text cannot contain both schemes.
+// textOf returns the scheme of results, or "" if one text cannot contain both. For one kind, it adds "seen in".
 func textOf(results []found) string {
 	text := results[0].result.Matches[0].Text
 	switch about := results[0].about; {
@@ -127,7 +128,8 @@ func textOf(results []found) string {
 }
 
 // completed returns the scheme of an earlier search together with the results. A scheme seen in one kind of messages is
-// confirmed for the other kind, or completed by pair. completed returns false for a wrong earlier scheme.
+// confirmed for the other kind, or completed by pair; the text is "" if pair returns "". completed returns false if the
+// earlier scheme does not fit and cannot be completed.
 func (d *discovery) completed(results []found) (text string, agrees bool) {
 	fits := true
 	for _, f := range results {
@@ -161,7 +163,7 @@ func pair(request, notification string) string {
 	return text
 }
 
-// cutClauses removes the clauses after a scheme's last bracket. The clauses have no quotes.
+// cutClauses splits text after a scheme's last bracket. The clauses contain neither brackets nor quoted text.
 func cutClauses(text string) (scheme, clauses string) {
 	end := strings.LastIndexByte(text, ')') + 1
 	return text[:end], text[end:]

@@ -34,7 +34,8 @@ type catcher struct {
 	arrived chan struct{} // has one element if messages or an error may wait
 }
 
-// receive serves -listen or -proxy and searches, until it has a scheme or -count samples, ctx ends, or an error occurs.
+// receive serves -listen or -proxy and searches until the samples have a scheme. With -count, it searches until it has
+// the number of samples, even without a scheme. The end of ctx and an error also end the search.
 func (d *discovery) receive(ctx context.Context) error {
 	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
 	addr, to := d.Text("listen"), ""
@@ -119,9 +120,10 @@ func kept(samples []sample, results []found, count int) []sample {
 // newest returns the last samples, at most maxSamples.
 func newest(samples []sample) []sample { return samples[max(len(samples)-maxSamples, 0):] }
 
-// dropForged searches new messages alone, the newest first. A message with a scheme is genuine, because only the
-// service has the secret. dropForged then drops messages of this kind that do not fit the scheme. Without a genuine
-// message, but with a scheme before, it drops all new messages. Otherwise, it drops no message.
+// dropForged searches new messages alone, the newest first. A message with a scheme is genuine, because a forger does
+// not have the secret. dropForged then drops messages of this kind that do not fit the scheme before, or else this
+// scheme. Without a genuine message, but with a scheme before, it drops all new messages, unless the common search
+// returned an error. Otherwise, it drops no message.
 func (r *catcher) dropForged(ctx context.Context, all found, now, before []found, more []sample) (
 	[]found, []sample, error,
 ) {

@@ -34,7 +34,7 @@ const decompressed = "decompressed" // in [found.body] and [checked.Body]: the s
 
 func (f found) fits() bool { return f.err == nil }
 
-// search searches each kind of message separately. If both match, it prefers a common scheme.
+// search searches each kind of message separately. If both kinds have a scheme, search prefers a common scheme.
 func (d *discovery) search(ctx context.Context, samples []sample) (all []found, err error) {
 	for _, kind := range []paymentsvc.MessageKind{paymentsvc.KindRequest, paymentsvc.KindNotification} {
 		own := slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.Message.Kind != kind })
@@ -171,7 +171,7 @@ type checked struct {
 	Body   string   `json:"body"` // the signed form of a compressed body
 }
 
-// check prints the canonical string of each sample, and whether the signature matches.
+// check prints the canonical string of each sample, with placeholders, and whether the signature matches.
 func (d *discovery) check() error {
 	key, err := d.Key()
 	if err != nil {
@@ -206,7 +206,7 @@ func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.
 	}
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	c.Bytes = len(text)
-	// Shown has a placeholder for the secret, so its length and its hashes differ.
+	// key.Shown has a placeholder for the secret, so the length and the hashes of its string differ.
 	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m)) // only values differ, so Canonical cannot fail
 	c.Lines = visible(key.Mask(string(shown)))
 	c.Fits = err == nil && signature == signed

@@ -46,7 +46,7 @@ func listenCommand() cli.Command {
 	}
 }
 
-// answerFlag returns the flag -answer, the status for an accepted message that no program handles.
+// answerFlag returns the flag -answer: the status for an accepted message that the command does not forward.
 func answerFlag(usage string) cli.Flag {
 	return cli.NewFlag("answer", cli.Int, "STATUS", usage).With("503").Checked(cli.Between(200, 599)).OnLine()
 }

@@ -4,8 +4,7 @@
 //	go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest
 //	paymentsvc help
 //
-// docs/cli.md describes each command, the settings and the exit codes. Each command is a file of this package.
-// Package cli has their common parts.
+// docs/cli.md describes each command, the settings and the exit codes. Package cli has the common parts of commands.
 package main
 
 import (

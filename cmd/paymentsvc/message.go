@@ -27,7 +27,7 @@ import (
 // maxMessage limits the bodies for listen, verify, discover -listen and -proxy. The document specifies no limit.
 const maxMessage = 1 << 20
 
-// startEndpoints matches the addresses of the start operations (section 4).
+// startEndpoints matches the paths of the start operations (section 4).
 var startEndpoints = regexp.MustCompile(`/init_(payment/[^/]+|payout|form|invoice)/*$`)
 
 // isReceiver rejects the address of a start operation, because a replayed request could pay again there.

@@ -60,7 +60,7 @@ func triggerCommand() cli.Command {
 // delivery is a message to send.
 type delivery struct {
 	message    *paymentsvc.Message
-	keys       []cli.Key // hidden in printed responses; nil if -as-sent needs no key
+	keys       []cli.Key // their secrets are hidden in printed responses; nil for -as-sent without key settings
 	what       string    // describes the message in the output
 	asSent     bool      // keeps the old timestamp and signature
 	fault      fault
@@ -126,7 +126,7 @@ func newDelivery(c *cli.Call) (*delivery, error) {
 	return d, nil
 }
 
-// source sets d.what, and returns the body and the header of a replayed message, without headers of the connection.
+// source sets d.what, and returns the body. For -replay, it also returns the header without headers of the connection.
 func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	switch file := c.Text("replay"); {
 	case file != "":
@@ -209,7 +209,7 @@ func (d *delivery) prepare(c *cli.Call) error {
 	}
 	hasKeys := c.Set("secret-file") && (c.Set("scheme") || c.Set("scheme-file"))
 	if d.asSent && !hasKeys {
-		return nil // without a key, masking is not necessary
+		return nil // no secret to mask
 	}
 	d.keys, err = c.Keys()
 	if err != nil || d.asSent {
@@ -260,7 +260,8 @@ func (d *delivery) sign() error {
 	return nil
 }
 
-// altered changes the last digit of a body, or appends a digit, because some schemes do not sign white space.
+// altered changes the last digit of a body, or appends a digit if there is no digit. It does not add white space,
+// because some schemes do not sign white space.
 func altered(body []byte) []byte {
 	changed := bytes.Clone(body)
 	at := bytes.LastIndexAny(changed, "0123456789")
@@ -334,7 +335,7 @@ type sent struct {
 	Response string `json:"response"`
 }
 
-// judge sets OK and Result. A missing response is as expected, because send calls judge then only for a cut body.
+// judge sets OK and Result. Status 0 is as expected, because send calls judge without a response only for a cut body.
 func (d *delivery) judge(s *sent) {
 	answer := fmt.Sprintf("HTTP %d", s.Status)
 	switch {

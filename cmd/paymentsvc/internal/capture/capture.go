@@ -21,7 +21,7 @@ import (
 
 // Message is a captured request.
 type Message struct {
-	// Method is the HTTP method. The default is POST, but GET for a copied call, and for curl without a body.
+	// Method is the HTTP method. The default is POST, but GET for fetch and axios, and for curl without a body.
 	Method string
 	// URL is the address, or nil if the capture has no address. Without a Host header, URL may be only a path.
 	URL *url.URL
@@ -29,7 +29,8 @@ type Message struct {
 	Header http.Header
 	// Body has the bytes of the body in the capture, perhaps not all bytes of the sender.
 	Body []byte
-	// Announced is the Content-Length, if [Received] sets it, or -1. [Write] uses it if a truncated Body is shorter.
+	// Announced is the Content-Length of a request from [Received], -1 if unknown, or 0 after [Read]. [Write] writes
+	// Announced instead of the length of a shorter, truncated Body.
 	Announced int64
 	// Source is the name of the file. For JSON and logs, the number of the entry follows.
 	Source string
@@ -95,7 +96,7 @@ type text struct {
 	data    string
 	notes   []string
 	above   int  // lines of the file before data
-	listing bool // true while entry discards errors: fail need not find positions
+	listing bool // true while entry discards errors, so fail need not find positions
 }
 
 func (t *text) lineOf(at int) int {
@@ -173,8 +174,8 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 
 var accessLog = regexp.MustCompile(`^\S+ \S+ .*\[[^\]]+\] "[A-Z]+ \S+ HTTP/[0-9.]+" [0-9]{3} `)
 
-// logLines returns the messages of a log with JSON after a prefix, such as a time or a level. It skips JSON with text
-// after it on the same line. The list is empty for other files.
+// logLines returns the messages of a log with JSON after a prefix, such as a time or a level. It skips JSON followed by
+// text on the same line. The list is empty for other files.
 func (t *text) logLines(o Options) (list []entry) {
 	for at := 0; at < len(t.data); {
 		line, _, _ := strings.Cut(t.data[at:], "\n")

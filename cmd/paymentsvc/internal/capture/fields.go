@@ -10,7 +10,7 @@ import (
 )
 
 // fields maps the plainName of each member of a logged request to its value. A member of an inner object has a dotted
-// name, unless the object is transparent. A server variable is also "header:" with the header's name.
+// name, unless the object is transparent. A server variable has a second key: "header:" with the header's name.
 type fields map[string]node
 
 const maxInner = 3 // depth of inner objects; requestContext.http.method needs two
@@ -73,7 +73,7 @@ func quoted(text string) node {
 	return node{raw: raw}
 }
 
-// first returns the first value other than null and "". If all values are empty, it returns "" if present.
+// first returns the first value other than null and "". Without such a value, it returns the last "", if any.
 func (f fields) first(names ...string) (found node) {
 	for _, name := range names {
 		n := f[name]
@@ -87,7 +87,7 @@ func (f fields) first(names ...string) (found node) {
 	return found
 }
 
-// text returns the first string or number, or "".
+// text returns the first nonempty string or number, or "".
 func (f fields) text(names ...string) string {
 	for _, name := range names {
 		if text := f[name].text(); text != "" {

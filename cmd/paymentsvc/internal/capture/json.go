@@ -104,8 +104,8 @@ func (t *text) json(o Options) ([]entry, error) {
 	}
 }
 
-// entries returns the messages in values, up to maxNested deep, without responses. If it finds no message, a single
-// value may be a list of headers.
+// entries returns the messages in values, at most maxNested deep, without responses. If there is no message, a single
+// value may be an object or a list of headers.
 func (t *text) entries(values []node, o Options) ([]entry, error) {
 	var list []entry
 	for _, value := range values {

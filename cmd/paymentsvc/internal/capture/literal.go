@@ -40,7 +40,7 @@ func (l *literal) next(skipped string) byte {
 
 const blank = " \t\r\n"
 
-// group parses the elements up to the closing bracket.
+// group parses a pair of brackets and the elements inside.
 func (l *literal) group(depth int) (items []item) {
 	l.pos++
 	for {
@@ -240,8 +240,8 @@ func join(items []item, round bool) string {
 // calls matches the start of a call that sends a request.
 var calls = regexp.MustCompile(`\b(?:fetch|axios(?:\.(post|put|patch))?|requests?\.(post|put|patch|request))\(`)
 
-// call returns the arguments of the first call that sends a request as JSON, and the position of the call, or -1. The
-// value is "" if the arguments contain an expression.
+// call finds the first call that sends a request. It returns the call's arguments as JSON, and the position of the call
+// or -1. The value is "" if the arguments contain an expression.
 func call(data string) (value string, at int) {
 	found := calls.FindStringSubmatchIndex(data)
 	if found == nil {

@@ -189,7 +189,7 @@ func (s *shell) cmd() error {
 	return nil
 }
 
-// carets returns the command without its carets, and advances to the end of the command.
+// carets returns the command without the carets that escape a character, and advances to the end of the command.
 func (s *shell) carets() string {
 	var b strings.Builder
 	open := false

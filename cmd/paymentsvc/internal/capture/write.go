@@ -62,7 +62,7 @@ func Save(dir string, n int64, m Message) (string, error) {
 	}
 }
 
-// NewFile creates a file, and its directory if necessary, with access only for the owner.
+// NewFile creates a file, and its directory if necessary, with access only for the owner. An existing file is an error.
 func NewFile(dir, name string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -77,7 +77,7 @@ func NewFile(dir, name string, content []byte) error {
 }
 
 // Write writes a message as HTTP text, with CRLF and a Content-Length. [Read] returns the same address, header and
-// body, unless the body is truncated. For a character that is invalid in HTTP text, Write only returns an error.
+// body, unless the body is truncated. For a character that is invalid in HTTP text, Write writes nothing and fails.
 func Write(w io.Writer, m Message) error {
 	var b bytes.Buffer
 	if m.URL != nil {
@@ -167,7 +167,7 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// rewritten matches addresses that fetch changes, because the signature may not match the changed address.
+// rewritten matches addresses that fetch changes. A signature over the address would not match the changed address.
 var rewritten = regexp.MustCompile(`(?i)/(?:\.|%2e)|\?.*["'<>]|[^!-~]|^https?://[^/]*(?-i:[A-Z])`)
 
 // fetchCall returns an ECMAScript module.

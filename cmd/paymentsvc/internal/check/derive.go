@@ -16,13 +16,13 @@ type Findings struct {
 	Format   Format `json:"error_format"` // the zero value if unknown
 	NotFound string `json:"not_found"`    // the code for an unknown payment, or "" if unknown
 	Go       string `json:"go"`           // the generated file, or "" if Format is unknown
-	Settings string `json:"settings"`     // the mock server's settings in JSON, or "" if it cannot use Format
+	Settings string `json:"settings"`     // JSON settings of the mock server, or "" if Format is unknown or has Success
 
-	used, successes, failures []*Exchange // used has no exchanges after a lockout; the others are parts of used
+	used, successes, failures []*Exchange // after a lockout, used ends at the last balance; the others are parts of used
 }
 
-// Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout, Derive uses only the
-// responses up to the last balance, because the lockout may have caused the later responses.
+// Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout, Derive ignores the
+// responses after the last balance, because the lockout may have caused them.
 func Derive(seen []*Exchange, stopped string) Findings {
 	d := Findings{Requests: len(seen), Stopped: stopped, used: seen}
 	for stopped != "" && len(d.used) > 0 && d.used[len(d.used)-1].Balance == nil {
@@ -105,7 +105,7 @@ func (d *Findings) errorFormat() {
 	d.open(0, "the run started no payment: compare the first rejected test payment with the error format")
 }
 
-// codeOf returns the code of an error for output, hidden if it cannot be printed, or "" without a code.
+// codeOf returns the code of an error, "(hidden)" for a code that the output may not contain, or "" without a code.
 func (d *Findings) codeOf(x *Exchange) string {
 	if d.Format.Code != "" {
 		if e := d.Format.decode(x.StatusCode, x.Body); e != nil {

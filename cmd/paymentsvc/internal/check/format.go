@@ -21,7 +21,8 @@ var (
 	shortCode   = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 )
 
-// documented returns the response fields in the interface document: first six of status calls, last three of balances.
+// documented returns the response fields in the interface document: status calls have the first six, and balances have
+// the last three.
 func documented() []string {
 	return []string{
 		"partner_id", "project_id", "amount", "description", "user_data", "order_id", "status", "status_code",
@@ -46,7 +47,7 @@ func (f Format) decode(httpStatus int, body []byte) *paymentsvc.ServiceError {
 	return found
 }
 
-// valueAt returns the string or number of a field in a body, or "" if the field is missing.
+// valueAt returns the text of a field in a body, or "" for a missing or empty field. 0 and false are empty.
 func valueAt(body []byte, name string) string {
 	if e := paymentsvc.ErrorFields(name, "")(0, body); e != nil {
 		return e.Code
@@ -217,7 +218,7 @@ func decodeError(httpStatus int, body []byte) *paymentsvc.ServiceError {
 }
 `
 
-// code sets Go to a file with the format and the code of an unknown payment, and Settings, if the format is known.
+// code sets Go and, without a code for success, Settings. It sets neither if the format is unknown.
 func (d *Findings) code() {
 	if d.Format.Code == "" {
 		return

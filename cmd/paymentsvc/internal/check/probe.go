@@ -53,7 +53,7 @@ func (p Probe) String() string {
 }
 
 // Plan returns the fixed list of probes, with [KnownOrder] if withOrder is true. Correct requests between the probes
-// detect a lockout. The wrong signature is the last probe, because it is the most likely reason for a lockout.
+// detect a lockout. Only a correct request follows the wrong signature, the most likely reason for a lockout.
 func Plan(withOrder bool) []Probe {
 	const balance, payment = "get_balance", "status_payment"
 	plan := []Probe{
@@ -189,7 +189,8 @@ func (s *Session) call(ctx context.Context, x *Exchange) error {
 }
 
 // Run sends the probes of a plan until a sign of a lockout, returned as stopped. After a rejected old or future
-// timestamp, it skips the other timestamps of this kind. An error of ctx, Done or the configuration also ends the run.
+// timestamp, it skips the other timestamps of this kind. After an error of ctx, Wait, Done or the configuration, it
+// returns no exchanges.
 func (s *Session) Run(ctx context.Context, plan []Probe) (seen []*Exchange, stopped string, err error) {
 	rejected := map[string]bool{}
 	for _, p := range plan {
