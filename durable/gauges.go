@@ -40,7 +40,7 @@ func (s *Store) Gauges(ctx context.Context) ([]Gauge, error) {
 		return nil, fmt.Errorf("durable: gauges: %w", err)
 	}
 	all := []Gauge{
-		{Name: "durable.paused", Description: "1 while no process claims rows.", Value: flag(status.Paused)},
+		{Name: "durable.paused", Description: "1 during a pause.", Value: flag(status.Paused)},
 		{Name: "durable.hold", Description: "1 while new payouts are held.", Value: flag(status.Hold)},
 	}
 	add := func(name, rows string, kind row.Kind, state State, c Count) {

@@ -62,7 +62,7 @@ func TestServeMetricsWritesGroupsWithoutSecrets(t *testing.T) {
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Equal(t, "text/plain; version=0.0.4; charset=utf-8", w.Header().Get("Content-Type"))
 	assert.Contains(t, w.Body.String(), `
-# HELP durable_paused 1 while no process claims rows.
+# HELP durable_paused 1 during a pause.
 # TYPE durable_paused gauge
 durable_paused 0
 `)

@@ -48,13 +48,13 @@ type answer struct {
 	aborted any    // the panic of an incomplete response, which ends the connection
 }
 
-// forward forwards a message and writes the response, or 502 or 504. With a timeout, it continues without the client,
-// because the receiver may have a part of the message. Without a timeout, ReverseProxy stops when the client
-// disconnects. The caller records the response, and panics with a non-nil aborted.
+// forward forwards a message and writes the response, or 502 or 504. It continues without the client, because the
+// receiver may have a part of the message. The caller records the response, and panics with a non-nil aborted.
 func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byte) (a answer) {
-	ctx := context.WithoutCancel(req.Context())
+	// For a context that cannot end, ReverseProxy stops when the client disconnects.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
+	defer cancel()
 	if f.timeout > 0 {
-		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, f.timeout)
 		defer cancel()
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -192,6 +194,32 @@ func TestListenAnswersForAReceiverThatDoesNot(t *testing.T) {
 		assert.Equal(t, cli.ExitNo, wait())
 		assert.Contains(t, d.stdout.String(), want.said)
 		assert.FileExists(t, filepath.Join(d.dir, "s", "0001.http"))
+	}
+}
+
+// gone is the response to a client that has disconnected.
+type gone struct{ *httptest.ResponseRecorder }
+
+func (gone) CloseNotify() <-chan bool {
+	c := make(chan bool, 1)
+	c <- true
+	return c
+}
+
+type slow struct{}
+
+func (slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(time.Second)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, r.Context().Err()
+}
+
+func TestForwardContinuesWithoutTheClient(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &forwarder{transport: slow{}, to: &url.URL{Scheme: "http", Host: "a"}, timeout: timeout}
+			a := f.forward(gone{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", http.NoBody), nil)
+			assert.True(t, a.Forwarded, a.Error)
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package payoutcsv
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -74,8 +75,8 @@ func (o Options) columnNames() (map[string]string, error) {
 // normal returns a column name in NFC and lower case, without the white space around it.
 func normal(name string) string { return strings.ToLower(strings.TrimSpace(norm.NFC.String(name))) }
 
-// findHeader skips empty lines before the header. Without Options.Comma, a sep= line sets the separator, or else
-// findHeader chooses the separator that finds the most columns.
+// findHeader skips empty lines and a sep= line before the header. Without Options.Comma, the sep= line sets the
+// separator, or else findHeader chooses the separator that finds the most columns.
 func (r *reader) findHeader() error {
 	for {
 		switch err := r.lines.advance(); {
@@ -85,9 +86,9 @@ func (r *reader) findHeader() error {
 			return err
 		}
 		line := strings.TrimSpace(string(r.lines.rest))
-		if declared, ok := strings.CutPrefix(line, "sep="); ok && utf8.RuneCountInString(declared) == 1 && r.Comma == 0 {
-			r.Comma, _ = utf8.DecodeRuneInString(declared)
-			line = ""
+		if declared, ok := strings.CutPrefix(line, "sep="); ok && utf8.RuneCountInString(declared) == 1 {
+			named, _ := utf8.DecodeRuneInString(declared)
+			r.Comma, line = cmp.Or(r.Comma, named), ""
 		}
 		if line != "" {
 			break

@@ -73,7 +73,10 @@ func TestRowsReadsFilesOfSpreadsheetsAndBanks(t *testing.T) {
 		"semicolons":            {"reference;amount;destination\na;1.5;x\n", Options{}, []string{"2 a 1.5 x"}},
 		"tabs":                  {"reference\tamount\tdestination\na\t1.5\tx\n", Options{}, []string{"2 a 1.5 x"}},
 		"a separator named":     {"sep=|\nreference|amount|destination\na|1.5|x\n", Options{}, []string{"3 a 1.5 x"}},
-		"a separator given":     {"reference|amount|destination\na|1|x\n", Options{Comma: '|'}, []string{"2 a 1 x"}},
+		"a separator named and given": {
+			"sep=;\nreference;amount;destination\na;1.5;x\n", Options{Comma: ';'}, []string{"3 a 1.5 x"},
+		},
+		"a separator given": {"reference|amount|destination\na|1|x\n", Options{Comma: '|'}, []string{"2 a 1 x"}},
 		"CR LF": {
 			"reference,amount,destination\r\na,1,x\r\nb,2,y\r\n", Options{}, []string{"2 a 1 x", "3 b 2 y"},
 		},
