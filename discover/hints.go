@@ -77,14 +77,19 @@ func (f *finder) hints(result *Result) (hints []string) {
 
 // unlike lists the features of the other samples that the named samples lack.
 func (f *finder) unlike(named []string) (text string) {
-	common := map[string]bool{}
+	var common []string
+	var others []*sample
 	for _, s := range f.samples {
-		for _, feature := range features(s.message.Body) {
-			common[feature] = common[feature] || slices.Contains(named, s.name)
+		if slices.Contains(named, s.name) {
+			common = append(common, features(s.message.Body)...)
+		} else {
+			others = append(others, s)
 		}
 	}
-	for _, s := range f.samples {
-		own := slices.DeleteFunc(features(s.message.Body), func(feature string) bool { return common[feature] })
+	for _, s := range others {
+		own := slices.DeleteFunc(features(s.message.Body), func(feature string) bool {
+			return slices.Contains(common, feature)
+		})
 		if len(own) > 0 {
 			text += fmt.Sprintf("; unlike these samples, %s has %s", s.name, strings.Join(own, ", "))
 		}
@@ -92,22 +97,32 @@ func (f *finder) unlike(named []string) (text string) {
 	return text
 }
 
-var quotedTexts = regexp.MustCompile(quotedText)
+var (
+	quotedTexts = regexp.MustCompile(quotedText)
 
-// features returns the properties of JSON that programs often write in different ways.
+	// featuresOfJSON are properties of JSON that programs often write in different ways.
+	featuresOfJSON = []struct {
+		name    string
+		pattern *regexp.Regexp
+		inTexts bool // also inside quoted texts
+	}{
+		{"an object or a list inside the body", regexp.MustCompile(`\S\s*[{[]`), false},
+		{"letters that are not ASCII", regexp.MustCompile(`[^\x00-\x7f]|\\u`), true},
+		{"a number with a fraction", regexp.MustCompile(`[0-9]\.`), false},
+		{"a number with an exponent", regexp.MustCompile(`[0-9][eE]`), false},
+		{"null", regexp.MustCompile(`null`), false},
+	}
+)
+
+// features returns the names of the featuresOfJSON that a body has.
 func features(body []byte) (list []string) {
 	withoutTexts := quotedTexts.ReplaceAll(body, nil)
-	for _, feature := range []struct {
-		name, pattern string
-		text          []byte
-	}{
-		{"an object or a list inside the body", `\S\s*[{[]`, withoutTexts},
-		{"letters that are not ASCII", `[^\x00-\x7f]|\\u`, body},
-		{"a number with a fraction", `[0-9]\.`, withoutTexts},
-		{"a number with an exponent", `[0-9][eE]`, withoutTexts},
-		{"null", `null`, withoutTexts},
-	} {
-		if found, _ := regexp.Match(feature.pattern, feature.text); found { // the pattern is valid
+	for _, feature := range featuresOfJSON {
+		text := withoutTexts
+		if feature.inTexts {
+			text = body
+		}
+		if feature.pattern.Match(text) {
 			list = append(list, feature.name)
 		}
 	}
