@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -267,9 +268,7 @@ var (
 )
 
 // optionsOf are the options of a list of fields and of JSON. The separators have the name "".
-var optionsOf = newOptionsOf()
-
-func newOptionsOf() map[string][]string {
+var optionsOf = sync.OnceValue(func() map[string][]string {
 	options := map[string][]string{"fields": {`flat(".")`, `flat("[]")`}, "json": {"spaces"}}
 	add := func(name, text string) {
 		for _, o := range anOption.FindAllString(strings.TrimPrefix(text, name), -1) {
@@ -288,7 +287,7 @@ func newOptionsOf() map[string][]string {
 		options[""] = append(options[""], strconv.Quote(separator))
 	}
 	return options
-}
+})
 
 // relisted returns the texts of schemes with one different option of a list of fields or of JSON.
 func (e *explanation) relisted() (list []candidate) {
@@ -303,15 +302,15 @@ func (e *explanation) relisted() (list []candidate) {
 		}
 		for i, o := range own {
 			edit(slices.Concat(own[:i], own[i+1:])...)
-			others := optionsOf[name]
+			others := optionsOf()[name]
 			if isQuoted(o) {
-				others = optionsOf[""]
+				others = optionsOf()[""]
 			}
 			for _, other := range others {
 				edit(slices.Concat(own[:i], []string{other}, own[i+1:])...)
 			}
 		}
-		for _, other := range optionsOf[name] {
+		for _, other := range optionsOf()[name] {
 			edit(append([]string{other}, own...)...)
 		}
 	}
