@@ -99,12 +99,15 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 
 // decide applies d to r if d fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	if d.Kind == DecideResend && s.graceLeft(r, now) > 0 {
-		return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v", ErrUndecidable, s.c.Grace)
+	if d.Kind == DecideResend {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if s.graceLeft(r, now) > 0 {
+			return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
+				ErrUndecidable, s.c.Grace)
+		}
 	}
 	early := d.Kind == DecideAcknowledge && r.State == row.Pending && s.c.PendingReview > 0 // before it is overdue
 	if !early && !d.Kind.Allowed(publicRow(r)) || d.Kind == DecideResend && r.OrderIDTaken {
