@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -207,13 +208,8 @@ func (m *Mock) operation(routes []route) http.Handler {
 			want := strings.Join(allowed, " or ")
 			writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", want))
 		default:
-			isList := r.Method == http.MethodGet && (routes[i].pattern == "/orders" || routes[i].pattern == "/messages")
-			for name := range r.URL.Query() {
-				if isList { // it checks its filters
-					break
-				}
-				writeError(w, failure(http.StatusBadRequest, "unknown_name", name, "unknown name %q in the query%s", name,
-					map[bool]string{true: ": put all values into the body"}[r.Method != http.MethodGet]))
+			if err := routes[i].checkQuery(r.URL.Query()); err != nil {
+				writeError(w, err)
 				return
 			}
 			r.Body = http.MaxBytesReader(w, r.Body, maxControl)
@@ -221,6 +217,22 @@ func (m *Mock) operation(routes []route) http.Handler {
 			writeAnswer(w, status, answer, err)
 		}
 	})
+}
+
+// checkQuery rejects each name in the query. The two lists check their filters themselves.
+func (r route) checkQuery(query url.Values) error {
+	isGet := r.method == http.MethodGet
+	if isGet && (r.pattern == "/orders" || r.pattern == "/messages") {
+		return nil
+	}
+	hint := ": put all values into the body"
+	if isGet {
+		hint = ""
+	}
+	for name := range query {
+		return failure(http.StatusBadRequest, "unknown_name", name, "unknown name %q in the query%s", name, hint)
+	}
+	return nil
 }
 
 // writeAnswer writes the result of a route.
