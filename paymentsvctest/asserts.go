@@ -1,6 +1,8 @@
 package paymentsvctest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -200,6 +202,13 @@ func (s *Server) AssertForgeriesRefused(t testing.TB) {
 			t.Errorf("paymentsvctest: a forged notification was not rejected: %s", d)
 		}
 	}
+}
+
+// incomplete reports whether the notification was not sent as a whole, or the test did not wait for the response.
+func (d Delivery) incomplete() bool {
+	return slices.ContainsFunc([]error{
+		errLost, errNoOldSecret, errNoReceiver, errNoProject, errCut, errNotSigned, context.Canceled,
+	}, func(err error) bool { return errors.Is(d.Err, err) })
 }
 
 // Rejected reports whether the receiver responded with a 4xx other than 404, 405, 408 and 429. A wrong path, a

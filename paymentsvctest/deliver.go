@@ -270,13 +270,6 @@ func (s *Server) send(
 	return s.record(done...)
 }
 
-// incomplete reports whether the notification was not sent as a whole, or the test did not wait for the response.
-func (d Delivery) incomplete() bool {
-	return slices.ContainsFunc([]error{
-		errLost, errNoOldSecret, errNoReceiver, errNoProject, errCut, errNotSigned, context.Canceled,
-	}, func(err error) bool { return errors.Is(d.Err, err) })
-}
-
 // arrived reports whether the receiver got at least a part of the notification.
 func (d Delivery) arrived() bool { return d.Err == nil || errors.Is(d.Err, errCut) }
 
