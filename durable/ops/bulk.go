@@ -29,11 +29,7 @@ type action struct {
 
 func (p *page) readAction(r *http.Request) (a action, err error) {
 	a = action{filter: filterOf(r), by: by(r)}
-	back := query(a.filter)
-	if isByLine(r) {
-		back.Set("order", "line")
-	}
-	a.back = p.location("/rows", back)
+	a.back = p.location("/rows", listQuery(r, a.filter))
 	narrow := a.filter
 	narrow.Kind, narrow.OldestFirst = "", false
 	scope := r.PostFormValue("scope")
@@ -55,10 +51,7 @@ func (p *page) readAction(r *http.Request) (a action, err error) {
 			return a, rejection("Select rows first.")
 		}
 	}
-	a.fields = query(a.filter)
-	if isByLine(r) {
-		a.fields.Set("order", "line")
-	}
+	a.fields = listQuery(r, a.filter)
 	if scope == "all" {
 		a.fields.Set("scope", "all")
 	} else {
@@ -146,12 +139,9 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, chosen se
 		return nil
 	}
 	p.Log.Info("ops: decided", "decision", a.choice.Kind, "by", a.by, "rows", n)
-	done := query(a.filter)
+	done := listQuery(r, a.filter)
 	done.Set("done", string(a.choice.Kind))
 	done.Set("n", strconv.Itoa(n))
-	if isByLine(r) {
-		done.Set("order", "line")
-	}
 	if skipped := len(chosen.rows) - n; skipped > 0 {
 		done.Set("skipped", strconv.Itoa(skipped))
 	}

@@ -65,6 +65,15 @@ func query(f durable.Filter) url.Values {
 	return values
 }
 
+// listQuery returns the query of a list with a filter, in the order of a request.
+func listQuery(r *http.Request, f durable.Filter) url.Values {
+	values := query(f)
+	if isByLine(r) {
+		values.Set("order", "line")
+	}
+	return values
+}
+
 // ages are the choices of a minimum age.
 var ages = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
@@ -97,7 +106,7 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := rowsView{
-		frame: head, Filter: f, Fields: query(f), States: durable.States(), Ages: ages, Choices: bulkChoices(f),
+		frame: head, Filter: f, Fields: listQuery(r, f), States: durable.States(), Ages: ages, Choices: bulkChoices(f),
 		Note: bulkNote(r),
 	}
 	if f.MinAge > 0 && !slices.Contains(ages, f.MinAge) {
@@ -107,7 +116,6 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) error {
 	after := r.FormValue("after")
 	v.ByLine = isByLine(r)
 	if v.ByLine {
-		v.Fields.Set("order", "line")
 		v.Rows, more, err = p.byLine(r.Context(), f, after, rowsPerPage)
 	} else {
 		f.After = after
