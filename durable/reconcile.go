@@ -167,12 +167,24 @@ const maxPendingPolls = 20
 
 // pendingPolls decides when this process polls for pending rows, and for which rows.
 type pendingPolls struct {
-	mu       sync.Mutex
-	next     time.Time // time of the next pass, by the process's clock
-	kind     row.Kind  // kind of the last pass
-	after    map[row.Kind]ledger.Place
-	failures map[row.Kind]int       // successive polls without a response about the row
-	resume   map[row.Kind]time.Time // end of the wait after failures
+	mu    sync.Mutex
+	next  time.Time // time of the next pass, by the process's clock
+	kind  row.Kind  // kind of the last pass
+	kinds map[row.Kind]*pollsOfKind
+}
+
+type pollsOfKind struct {
+	after    ledger.Place
+	failures int       // successive polls without a response about the row
+	resume   time.Time // end of the wait after failures
+}
+
+// of returns the polls of a kind. p.mu is held.
+func (p *pendingPolls) of(kind row.Kind) *pollsOfKind {
+	if p.kinds == nil {
+		p.kinds = map[row.Kind]*pollsOfKind{row.Payment: {}, row.Payout: {}}
+	}
+	return p.kinds[kind]
 }
 
 // duePending returns the pending rows of a pass, which is limited by maxPendingPolls and PerSecond.
@@ -192,7 +204,7 @@ func (s *Store) duePending(ctx context.Context) ([]ledger.Poll, error) {
 	polls, next, err := s.ledger.DuePending(ctx, kind, after, limit)
 	s.pending.mu.Lock()
 	defer s.pending.mu.Unlock()
-	s.pending.after[kind] = next
+	s.pending.of(kind).after = next
 	return polls, err
 }
 
@@ -204,32 +216,31 @@ func (p *pendingPolls) begin(now time.Time, wait time.Duration) (kind row.Kind, 
 		return "", ledger.Place{}, false
 	}
 	p.next = now.Add(wait)
-	if p.after == nil {
-		p.after, p.failures, p.resume = map[row.Kind]ledger.Place{}, map[row.Kind]int{}, map[row.Kind]time.Time{}
-	}
 	last := p.kind
 	p.kind = row.Payment
 	if last == row.Payment {
 		p.kind = row.Payout
 	}
-	return p.kind, p.after[p.kind], !now.Before(p.resume[p.kind])
+	polls := p.of(p.kind)
+	return p.kind, polls.after, !now.Before(polls.resume)
 }
 
 // observe postpones the passes of a kind after a poll without a response of the service about the row.
 func (p *pendingPolls) observe(now time.Time, kind row.Kind, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	polls := p.of(kind)
 	caller := errors.Is(err, paymentsvc.ErrUnauthorized) || errors.Is(err, paymentsvc.ErrRateLimited)
 	failure := onlyFailure(err)
 	if err == nil || failure != nil && failure.Outcome == paymentsvc.OutcomeRejected && !caller {
-		p.failures[kind] = 0
+		polls.failures = 0
 		return
 	}
-	p.failures[kind]++
+	polls.failures++
 	retryAfter, _ := failure.RetryAfter()
-	wait := max(schedule.Backoff(p.failures[kind]+3, time.Minute), min(retryAfter, maxRetryAfter))
-	if resume := now.Add(wait); resume.After(p.resume[kind]) {
-		p.resume[kind] = resume
+	wait := max(schedule.Backoff(polls.failures+3, time.Minute), min(retryAfter, maxRetryAfter))
+	if resume := now.Add(wait); resume.After(polls.resume) {
+		polls.resume = resume
 	}
 }
 

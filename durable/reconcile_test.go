@@ -281,7 +281,7 @@ func TestPollsOfPendingRowsWaitForTheService(t *testing.T) {
 		}
 		assert.Equal(t, map[row.Kind]int{row.Payment: 30, row.Payout: test.want}, passes, test.err)
 		s.pending.observe(now, row.Payout, nil)
-		assert.Zero(t, s.pending.failures[row.Payout])
+		assert.Zero(t, s.pending.of(row.Payout).failures)
 	}
 	p := newPolled(t, sqlite(t), Config{FinalState: finalState})
 	p.f.status = func(*paymentsvc.StatusResponse) error { return busy }
