@@ -29,10 +29,14 @@ const (
 	// same user_data may have started an operation; see [EffectPossible].
 	//
 	// An HTTP status does not prove a rejection, because proxies and gateways reply in the service's place, also after a
-	// payment. Without [Config].DecodeError, a call is never rejected. With a decoder, a complete response to a single
-	// delivery rejects a call if the decoder finds an error in it, and the error has [EffectNone], or [EffectByStatus] in
-	// one JSON object with HTTP status 4xx except 408, 409, 425 and 499, or 2xx except 202. A 2xx response with an
-	// order_id (for a form redirect_url, for an invoice also invoice_url) anywhere is never a rejection.
+	// payment. A response proves it only if all of these are true:
+	//
+	//   - [Config].DecodeError finds an error in the response.
+	//   - The response is complete, and the request was delivered only once.
+	//   - The response is not a 2xx with an order_id at any depth. For a form, redirect_url replaces order_id. For an
+	//     invoice, an invoice_url has the same effect as an order_id.
+	//   - The error has [EffectNone]. Or it has [EffectByStatus], the response is one JSON object, and its status is 4xx
+	//     except 408, 409, 425 and 499, or 2xx except 202.
 	OutcomeRejected
 )
 
