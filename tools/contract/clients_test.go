@@ -56,8 +56,8 @@ func needPython(t *testing.T, python string, modules ...string) {
 	}
 }
 
-func TestPageOfFastAPIQuotesItsTest(t *testing.T) {
-	page, err := os.ReadFile("../../docs/fastapi.md")
+func TestPageOfFrameworksQuotesTheTestOfFastAPI(t *testing.T) {
+	page, err := os.ReadFile("../../docs/frameworks.md")
 	require.NoError(t, err)
 	test, err := os.ReadFile("clients/fastapi_test.py")
 	require.NoError(t, err)
