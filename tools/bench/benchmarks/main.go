@@ -1,6 +1,6 @@
 // Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. The
-// first command prints the tables as Markdown, in three minutes on a quiet machine. The second command also replaces the
-// tables in performance.md:
+// first command prints the tables as Markdown, in three minutes on a quiet machine. The second command also replaces
+// the tables in performance.md:
 //
 //	go -C tools/bench run ./benchmarks
 //	go -C tools/bench run ./benchmarks -o ../../docs
