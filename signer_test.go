@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,10 +38,10 @@ type vector struct {
 	message     *paymentsvc.Message // with KindRequest
 }
 
-// vectors reads a file of vectors.
-func vectors(t testing.TB, file string) []vector {
+// vectors reads the vectors of requests and notifications.
+func vectors(t testing.TB) []vector {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", file))
+	data, err := os.ReadFile("testdata/vectors.json")
 	require.NoError(t, err)
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -78,37 +77,38 @@ func vectors(t testing.TB, file string) []vector {
 }
 
 func TestSignerMatchesOpenSSL(t *testing.T) {
-	for _, file := range []string{"signatures.json", "notifications.json"} {
-		for _, v := range vectors(t, file) {
-			t.Run(v.Name, func(t *testing.T) {
-				text, err := v.scheme.Canonical(nil, v.message)
-				require.NoError(t, err)
-				require.Equal(t, v.Canonical, string(text))
+	for _, v := range vectors(t) {
+		t.Run(v.Name, func(t *testing.T) {
+			text, err := v.scheme.Canonical(nil, v.message)
+			require.NoError(t, err)
+			require.Equal(t, v.Canonical, string(text))
 
-				signature, err := v.scheme.Signature(paymentsvc.Secret(v.Secret), v.message)
-				require.NoError(t, err)
-				assert.Equal(t, v.Signature, signature)
+			signature, err := v.scheme.Signature(paymentsvc.Secret(v.Secret), v.message)
+			require.NoError(t, err)
+			assert.Equal(t, v.Signature, signature)
 
-				seconds, err := strconv.ParseInt(v.Timestamp, 10, 64)
-				require.NoError(t, err)
-				signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-					Scheme: v.scheme, Secret: paymentsvc.Secret(v.Secret),
-					Now: func() time.Time { return time.Unix(seconds, 999) },
-				})
-				require.NoError(t, err)
-				for range 2 { // the second time with reused buffers
-					r := &http.Request{Method: http.MethodPost, URL: v.message.URL}
-					require.NoError(t, signer.Sign(r, []byte(v.Body)))
-					assert.Equal(t, http.Header{"Timestamp": {v.Timestamp}, "Signature": {v.Signature}}, r.Header)
-				}
+			seconds, err := strconv.ParseInt(v.Timestamp, 10, 64)
+			require.NoError(t, err)
+			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
+				Scheme: v.scheme, Secret: paymentsvc.Secret(v.Secret),
+				Now: func() time.Time { return time.Unix(seconds, 999) },
 			})
-		}
+			require.NoError(t, err)
+			for range 2 { // the second time with reused buffers
+				r := &http.Request{Method: http.MethodPost, URL: v.message.URL}
+				require.NoError(t, signer.Sign(r, []byte(v.Body)))
+				assert.Equal(t, http.Header{"Timestamp": {v.Timestamp}, "Signature": {v.Signature}}, r.Header)
+			}
+		})
 	}
 }
 
 func TestWebhookAcceptsOpenSSLSignatures(t *testing.T) {
 	events := map[paymentsvc.EventType]int{}
-	for _, v := range vectors(t, "notifications.json") {
+	for _, v := range vectors(t) {
+		if !strings.Contains(v.Body, `"event"`) {
+			continue // a request
+		}
 		t.Run(v.Name, func(t *testing.T) {
 			webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 				Scheme: v.scheme, Secrets: []paymentsvc.Secret{"a newer key", paymentsvc.Secret(v.Secret)},

@@ -1,8 +1,7 @@
 #!/bin/sh
-# Makes the vectors of this directory with openssl, without this module:
+# Makes the vectors of requests and notifications with openssl, without this module:
 #
-#	sh testdata/make-vectors.sh requests      >testdata/signatures.json
-#	sh testdata/make-vectors.sh notifications >testdata/notifications.json
+#	sh testdata/make-vectors.sh >testdata/vectors.json
 #
 # Each vector has the shell command of its signature. Secrets, canonical strings and encodings are the choice of these
 # vectors, because the interface document does not specify them (section 5).
@@ -112,12 +111,7 @@ notifications() {
 }"
 }
 
-case ${1-} in
-requests | notifications)
-	"$1" | json
-	;;
-*)
-	echo "usage: $0 requests|notifications" >&2
-	exit 2
-	;;
-esac
+{
+	requests
+	notifications
+} | json

@@ -219,7 +219,6 @@ var notRun = map[string][]string{
 		"docker build -f cmd/paymentsvc/Containerfile -t paymentsvc .",
 		"go test ./...",
 		".ci/postgres go -C durable test ./...",
-		"go -C tools/compat test ./encoders",
 		"go -C tools/contract test -count=1 -v ./browser",
 	},
 	"no image may have been built": {

@@ -6,7 +6,11 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
@@ -69,6 +73,50 @@ func firstNotifications(mux *http.ServeMux) error {
 	}
 	mux.Handle("/notifications", webhook.Handler(orders.Apply)) // your Apply(ctx, n)
 	return nil
+}
+
+func withEffects() paymentsvc.ErrorDecoder {
+	fields := paymentsvc.ErrorFields("error_code", "error_message") // examples, like the codes below
+	decode := func(status int, body []byte) *paymentsvc.ServiceError {
+		reported := fields(status, body)
+		if reported == nil {
+			return nil
+		}
+		switch reported.Code {
+		case "00": // sent with each success
+			return nil
+		case "DUPLICATE": // user_data was used before, so an earlier call may have started it
+			reported.Effect = paymentsvc.EffectPossible
+		case "TOO_MANY": // a rate limit that the service applies before anything else
+			reported.Effect = paymentsvc.EffectNone
+		}
+		return reported
+	}
+	return decode
+}
+
+func withoutThePayersCancel(
+	ctx context.Context, client *paymentsvc.Client, userData string,
+	start func(context.Context, *paymentsvc.Client, string) error,
+) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return start(ctx, client, userData)
+}
+
+// TestNewTransportSpeaksHTTP2AndTrustsRoots applies two fixes of docs/troubleshooting.md.
+func TestNewTransportSpeaksHTTP2AndTrustsRoots(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	transport := paymentsvc.NewTransport()
+	transport.Protocols.SetHTTP2(true)
+	transport.TLSClientConfig.RootCAs = srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	resp, err := (&http.Client{Transport: transport}).Get(srv.URL)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, 2, resp.ProtoMajor)
 }
 
 func redirectPayer(string, string) error { return nil }

@@ -3,12 +3,17 @@
 package dbtest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"fmt"
+	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -101,4 +106,191 @@ func Postgres(t testing.TB) string {
 	})
 	server.Path = "/" + name
 	return server.String()
+}
+
+// tables are the tables of durable and of its tests.
+const tables = `durable_control durable_mark durable_rows durable_queue durable_claims durable_orders
+	durable_notifications durable_decisions durable_events_due durable_batches durable_unreadable durable_pruned
+	test_changes test_files`
+
+// Copy is a copy of the rows of all tables at one moment.
+type Copy []copied
+
+type copied struct {
+	table, insert string
+	rows          [][]any
+}
+
+// CopyRows copies all rows in one transaction.
+func CopyRows(ctx context.Context, db *sql.DB) (Copy, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var all Copy
+	for table := range strings.FieldsSeq(tables) {
+		names, err := columns(ctx, db, tx, table)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 0 { // a test without this table
+			continue
+		}
+		one := copied{table: table}
+		one.rows, err = query(ctx, tx, len(names), `SELECT `+strings.Join(names, ", ")+` FROM `+table)
+		if err != nil {
+			return nil, err
+		}
+		parameters := make([]string, len(names))
+		for i := range names {
+			parameters[i] = fmt.Sprint("$", i+1)
+		}
+		one.insert = `INSERT INTO ` + table + ` (` + strings.Join(names, ", ") + `)
+			VALUES (` + strings.Join(parameters, ", ") + `)`
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// columns returns the names of all columns except generated columns.
+func columns(ctx context.Context, db *sql.DB, tx *sql.Tx, table string) (names []string, err error) {
+	list := `SELECT name FROM pragma_table_info('` + table + `')`
+	if !strings.Contains(fmt.Sprintf("%T", db.Driver()), "sqlite") {
+		list = `SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('` + table + `')
+			AND attnum > 0 AND attgenerated = ''`
+	}
+	rows, err := query(ctx, tx, 1, list)
+	for _, r := range rows {
+		names = append(names, fmt.Sprint(r[0]))
+	}
+	return names, err
+}
+
+func query(ctx context.Context, tx *sql.Tx, columns int, text string) (all [][]any, err error) {
+	rows, err := tx.QueryContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		values, into := make([]any, columns), make([]any, columns)
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		all = append(all, values)
+	}
+	return all, rows.Err()
+}
+
+// Restore replaces all rows with the copied rows, in one transaction.
+func (c Copy) Restore(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, one := range c {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+one.table); err != nil { //nolint:gosec // a table of the list
+			return err
+		}
+		for _, values := range one.rows {
+			if _, err := tx.ExecContext(ctx, one.insert, values...); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.Commit()
+}
+
+// configuration makes pgbouncer lend a session of the server for one transaction. Clients share at most 20 sessions.
+const configuration = `[databases]
+* = host=%s user=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 20
+ignore_startup_parameters = extra_float_digits
+log_connections = 0
+log_disconnections = 0
+`
+
+// StartPooler starts pgbouncer in transaction mode, without support for prepared statements, before the database at a
+// postgres address of .ci/postgres. It returns the address of the database through the pooler, and skips the test on a
+// machine without pgbouncer.
+func StartPooler(t *testing.T, address string) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Skip("no pgbouncer: install Debian's package pgbouncer")
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
+	port := freePort(t)
+	text := fmt.Sprintf(configuration, u.Query().Get("host"), u.User.Username(), port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{file}
+	if os.Getuid() == 0 { // pgbouncer rejects root
+		args = append(args, "-u", "postgres")
+	}
+	command := exec.Command(program, args...) //nolint:gosec,noctx // the cleanup kills it
+	var log bytes.Buffer
+	command.Stdout, command.Stderr = &log, &log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	pooled := url.URL{
+		Scheme: "postgres", User: u.User, Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: u.Path,
+		RawQuery: "sslmode=disable",
+	}
+	waitUntilReady(t, pooled.String())
+	return pooled.String()
+}
+
+// freePort returns an unused port.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// waitUntilReady waits until a statement succeeds through the pooler.
+func waitUntilReady(t *testing.T, address string) {
+	t.Helper()
+	db, err := sql.Open("pgx", address+"&default_query_exec_mode=exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for {
+		_, err = db.ExecContext(t.Context(), `SELECT 1`)
+		if err == nil {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
 }

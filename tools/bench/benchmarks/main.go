@@ -1,6 +1,6 @@
 // Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. The
-// first command prints the tables as Markdown, in three minutes on a quiet machine. The second command also writes them
-// to performance-tables.md:
+// first command prints the tables as Markdown, in three minutes on a quiet machine. The second command also replaces
+// the tables in performance.md:
 //
 //	go -C tools/bench run ./benchmarks
 //	go -C tools/bench run ./benchmarks -o ../../docs
@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "", "write the tables to performance-tables.md in this directory")
+	out := flag.String("o", "", "replace the tables in performance.md of this directory")
 	rounds := flag.Int("rounds", 201, "the minimum number of turns of each candidate")
 	flag.Parse()
 	text, err := compare(context.Background(), max(1, *rounds))
@@ -97,14 +97,19 @@ func machine() string {
 	return text + strings.Join(peers, ", ") + ".\n"
 }
 
-// publish writes the page with the tables into dir, unless dir is "".
+// publish replaces the tables at the end of performance.md in dir, unless dir is "".
 func publish(dir, text string) error {
 	if dir == "" {
 		return nil
 	}
-	const head = "# Performance tables\n\n[Performance](performance.md) explains the columns and the candidates.\n\n"
-	file := filepath.Join(dir, "performance-tables.md")
-	return os.WriteFile(file, []byte(head+strings.TrimSpace(text)+"\n"), 0o644) //nolint:gosec // a public document
+	file := filepath.Join(dir, "performance.md")
+	page, err := os.ReadFile(file) //nolint:gosec // a public document
+	if err != nil {
+		return err
+	}
+	const head = "\n## Tables\n\n"
+	before, _, _ := strings.Cut(string(page), head)
+	return os.WriteFile(file, []byte(before+head+strings.TrimSpace(text)+"\n"), 0o644) //nolint:gosec // as above
 }
 
 // must panics on errors that only a mistake in this program can cause.

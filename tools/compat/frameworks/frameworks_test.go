@@ -28,13 +28,9 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
-	inchi "github.com/paymentsvc/paymentsvc/tools/compat/frameworks/chi"
-	inecho "github.com/paymentsvc/paymentsvc/tools/compat/frameworks/echo"
 	infiber "github.com/paymentsvc/paymentsvc/tools/compat/frameworks/fiber"
 	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/gateway"
-	ingin "github.com/paymentsvc/paymentsvc/tools/compat/frameworks/gin"
-	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/nethttp"
-	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/proxied"
+	"github.com/paymentsvc/paymentsvc/tools/compat/frameworks/handlers"
 )
 
 const secret paymentsvc.Secret = "the-secret-of-the-framework-tests"
@@ -77,7 +73,7 @@ func serveFiber(t *testing.T, app *fiber.App) string {
 func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
 	front := httptest.NewUnstartedServer(nil)
 	host := front.Listener.Addr().String()
-	back := httptest.NewServer(proxied.AsCalled("/shop", host, nethttp.Routes(webhook, apply)))
+	back := httptest.NewServer(handlers.AsCalled("/shop", host, handlers.NetHTTP(webhook, apply)))
 	t.Cleanup(back.Close)
 	target, err := url.Parse(back.URL)
 	require.NoError(t, err)
@@ -155,8 +151,8 @@ func newService(t *testing.T) (*paymentsvctest.Server, paymentsvctest.Notificati
 
 func TestFrameworksAcceptSignedNotifications(t *testing.T) {
 	for name, serve := range map[string]serving{
-		"net/http": served(nethttp.Routes), "chi": served(inchi.Routes),
-		"gin": served(ingin.Routes), "echo": served(inecho.Routes),
+		"net/http": served(handlers.NetHTTP), "chi": served(handlers.Chi),
+		"gin": served(handlers.Gin), "echo": served(handlers.Echo),
 		"fiber": func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
 			return serveFiber(t, infiber.Routes(webhook, apply))
 		},
@@ -246,8 +242,8 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestFrameworksReadNoEndlessBody(t *testing.T) {
 	apply := func(context.Context, *paymentsvc.Notification) error { return errors.New("not called") }
 	for name, h := range map[string]http.Handler{
-		"net/http": nethttp.Routes(newWebhook(t), apply), "chi": inchi.Routes(newWebhook(t), apply),
-		"gin": ingin.Routes(newWebhook(t), apply), "echo": inecho.Routes(newWebhook(t), apply),
+		"net/http": handlers.NetHTTP(newWebhook(t), apply), "chi": handlers.Chi(newWebhook(t), apply),
+		"gin": handlers.Gin(newWebhook(t), apply), "echo": handlers.Echo(newWebhook(t), apply),
 	} {
 		t.Run(name, func(t *testing.T) {
 			body, response := new(endless), httptest.NewRecorder()

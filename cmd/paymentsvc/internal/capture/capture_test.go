@@ -384,6 +384,12 @@ func FuzzRead(f *testing.F) {
 		"### a\n@b = c\nPOST https://a/{{b}}\n\n{}\n###\n",
 		`x {"request":"POST / HTTP/1.1","http_signature":"a","request_body":"b"}`, "HTTP_HOST=a\nHTTP_SIGNATURE=b\n",
 		`{"item":[{"request":{"method":"POST","url":{"raw":"/"},"header":[],"body":{"raw":"{}"}}}]}`,
+		`{"log":{"entries":[` + "\n" +
+			`{"request":{"method":"GET","url":"https://shop.example/x?token=secret","headers":[]}},` + "\n" +
+			`{"request":{"method":"POST","url":"https://shop.example/hook? 00","00000\b0":10,"heAders":[` +
+			`{"nAme":"0000000","vAlue":"0000"},  {"nAme":"000000000","vAlue":"0000000000"},` +
+			`{"nAme":"sign00000","vAlue":"0000"}],  "00000000":` +
+			`{"0000":"0\b00000\b0\b0000000000000000000000\b00\b000000\b0000000"}}}]}}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -1,8 +1,6 @@
-// Package echo mounts the webhook in echo.
-package echo
+package handlers
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 
@@ -12,8 +10,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Routes receives notifications at /api/notifications.
-func Routes(webhook *paymentsvc.Webhook, apply func(context.Context, *paymentsvc.Notification) error) http.Handler {
+// Echo receives notifications at /api/notifications.
+func Echo(webhook *paymentsvc.Webhook, apply Apply) http.Handler {
 	router := echo.New()
 	// BodyDump restores the body.
 	router.Use(middleware.BodyLimit(64<<10), middleware.BodyDump(func(c *echo.Context, request, _ []byte, _ error) {

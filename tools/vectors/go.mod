@@ -1,3 +1,0 @@
-module github.com/paymentsvc/paymentsvc/tools/vectors
-
-go 1.26.0
