@@ -5,12 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // altered changes a letter of the padding. The body is still JSON.
@@ -75,16 +72,4 @@ func TestRatiosAreMadeWithinARound(t *testing.T) {
 	assert.InDelta(t, 0.5, rows[2].toReference, 0)
 	const lines = "| *bound:* bound | 2ns | 0.12 | 0.12–0.22 | 0 | 0 |\n| **best** | 40ns |"
 	assert.Contains(t, markdown("title", byHand, rows), lines)
-}
-
-func TestPublishReplacesTheTables(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "performance.md")
-	require.NoError(t, os.WriteFile(file, []byte("# Performance\n\n## Tables\n\nold\n"), 0o600))
-	for _, text := range []string{"first", "second\n\n"} {
-		require.NoError(t, publish(dir, text))
-	}
-	page, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, "# Performance\n\n## Tables\n\nsecond\n", string(page))
 }

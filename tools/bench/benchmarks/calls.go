@@ -243,7 +243,7 @@ func countConnections(ctx context.Context, rounds, callers, calls int) (string, 
 		counts = append(counts, count{&candidate{name: c.name, who: c.who}, median(opened)})
 	}
 	slices.SortFunc(counts, func(a, b count) int { return cmp.Compare(a.opened, b.opened) })
-	text := fmt.Sprintf("### Connections that %d callers open, %d calls each, with default settings\n\n"+
+	text := fmt.Sprintf("## Connections that %d callers open, %d calls each, with default settings\n\n"+
 		"| | connections | × fewest |\n|---|--:|--:|\n", callers, calls)
 	for _, c := range counts {
 		text += fmt.Sprintf("| %s | %d | %.1f |\n", c.title(), c.opened, float64(c.opened)/float64(counts[0].opened))

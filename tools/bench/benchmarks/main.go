@@ -1,9 +1,7 @@
-// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. The
-// first command prints the tables as Markdown, in three minutes on a quiet machine. The second command also replaces
-// the tables in performance.md:
+// Command benchmarks compares the SDK with other SDKs and with the same work by hand, on bodies of the same size. It
+// prints the tables as Markdown, in three minutes on a quiet machine:
 //
-//	go -C tools/bench run ./benchmarks
-//	go -C tools/bench run ./benchmarks -o ../../docs
+//	go -C tools/bench run ./benchmarks >tools/bench/performance.md
 package main
 
 import (
@@ -12,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -21,18 +18,15 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "", "replace the tables in performance.md of this directory")
 	rounds := flag.Int("rounds", 201, "the minimum number of turns of each candidate")
 	flag.Parse()
 	text, err := compare(context.Background(), max(1, *rounds))
-	if err == nil {
-		fmt.Print(text)
-		err = publish(*out, text)
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
 		os.Exit(1)
 	}
+	fmt.Printf("# Performance tables\n\n[Performance](../../docs/performance.md) explains the columns and candidates.\n\n%s\n",
+		strings.TrimSpace(text))
 }
 
 // sizes are the bytes of a usual notification and of the largest notification that Handler accepts by default.
@@ -95,21 +89,6 @@ func machine() string {
 		}
 	}
 	return text + strings.Join(peers, ", ") + ".\n"
-}
-
-// publish replaces the tables at the end of performance.md in dir, unless dir is "".
-func publish(dir, text string) error {
-	if dir == "" {
-		return nil
-	}
-	file := filepath.Join(dir, "performance.md")
-	page, err := os.ReadFile(file) //nolint:gosec // a public document
-	if err != nil {
-		return err
-	}
-	const head = "\n## Tables\n\n"
-	before, _, _ := strings.Cut(string(page), head)
-	return os.WriteFile(file, []byte(before+head+strings.TrimSpace(text)+"\n"), 0o644) //nolint:gosec // as above
 }
 
 // must panics on errors that only a mistake in this program can cause.

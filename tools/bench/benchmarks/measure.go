@@ -177,7 +177,7 @@ func markdown(title, reference string, rows []row) string {
 		return cmp.Compare(x.toReference, y.toReference)
 	})
 	reference, _, _ = strings.Cut(reference, " and ")
-	text := fmt.Sprintf("### %s\n\n| | time | × %s | range | allocations | bytes |\n"+
+	text := fmt.Sprintf("## %s\n\n| | time | × %s | range | allocations | bytes |\n"+
 		"|---|--:|--:|--:|--:|--:|\n", title, reference)
 	for _, r := range rows {
 		text += fmt.Sprintf("| %s | %s | %.2f | %.2f–%.2f | %.0f | %.0f |\n",
