@@ -300,6 +300,8 @@ func TestRefuseIsConnectionRefused(t *testing.T) {
 		rule := srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(4), paymentsvctest.Refuse())
 		_, err := client.InitPayout(t.Context(), payout("payout-1"))
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		refused := "dial tcp " + strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1") + ": connect: "
+		require.ErrorContains(t, err, ": "+refused, "the error of a real client")
 		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
 		pay(t, client, "order-1") // other endpoints can be reached
 		payOut(t, client, "payout-1")
@@ -312,6 +314,7 @@ func TestRefuseIsConnectionRefused(t *testing.T) {
 		srv.Close()
 		_, err = client.InitPayout(t.Context(), payout("payout-3"))
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.ErrorContains(t, err, ": "+refused)
 		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
 	}
 }
