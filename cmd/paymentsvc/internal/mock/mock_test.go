@@ -1309,13 +1309,17 @@ func TestParallelAdvancesAddUp(t *testing.T) {
 	begin, frozen := time.Now().Add(time.Hour), true
 	_, _, err := putClock(&call{epoch: e}, clockIn{Now: &begin, Frozen: &frozen})
 	require.NoError(t, err)
-	const goroutines, advances = 8, 5000
+	const goroutines, advances = 8, 100
+	for i := range goroutines * advances {
+		e.clock.schedule(time.Duration(i+1)*time.Second, event{OrderID: "none"}) // the books reject it
+	}
 	var wg sync.WaitGroup
 	for range goroutines {
 		wg.Go(func() {
 			for range advances {
-				_, _, err := postAdvance(&call{epoch: e}, advanceIn{By: "1s"})
+				_, answer, err := postAdvance(&call{epoch: e}, advanceIn{By: "1s"})
 				assert.NoError(t, err)
+				assert.Len(t, answer.(clockAnswer).Due, 1, "the second of this call")
 			}
 		})
 	}
