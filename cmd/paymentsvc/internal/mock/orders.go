@@ -29,6 +29,13 @@ type order struct {
 	Status    string `json:"status"`
 }
 
+// orderOut is orderOf without possible card numbers, unless bodies are shown.
+func (s *session) orderOut(o paymentsvctest.Order) order {
+	out := orderOf(o)
+	out.OrderID, out.UserData = s.hide(o.OrderID), s.hide(o.UserData)
+	return out
+}
+
 func orderOf(o paymentsvctest.Order) order {
 	return order{
 		o.Number, string(o.Kind), string(o.Type), o.ProjectID, o.OrderID, o.UserData,
@@ -194,7 +201,7 @@ func getOrders(c *call) (int, any, error) {
 	}
 	orders := []order{}
 	c.eachOrder(&f, func(o *paymentsvctest.Order) bool {
-		orders = append(orders, orderOf(*o))
+		orders = append(orders, c.orderOut(*o))
 		return len(orders) <= limit
 	})
 	orders, next := cut(orders, limit, func(o order) int { return o.Number })
@@ -211,7 +218,7 @@ func getOrder(c *call) (int, any, error) {
 	if !ok {
 		return 0, nil, errNoOrder
 	}
-	return http.StatusOK, orderAnswer{Order: orderOf(o)}, nil
+	return http.StatusOK, orderAnswer{Order: c.orderOut(o)}, nil
 }
 
 type orderAnswer struct {
@@ -237,7 +244,7 @@ func postOrder(c *call, in order) (int, any, error) {
 		return 0, nil, err
 	}
 	c.journal.ordered(o)
-	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
+	return http.StatusCreated, orderAnswer{Order: c.orderOut(o)}, nil
 }
 
 // settling returns a function that moves an order to a status, and puts the notification into the outbox if notify is
@@ -274,7 +281,7 @@ func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification
 		return nil, orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
 	e.journal.ordered(o)
-	return n, orderAnswer{Order: orderOf(o)}, nil
+	return n, orderAnswer{Order: e.orderOut(o)}, nil
 }
 
 // notified calls change for an order. If change returns a notification, notified sends the outbox, and adds the order's
@@ -285,11 +292,11 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	if err != nil || n == nil {
 		return answer, err
 	}
-	answer.Notification = new(notificationOf(*n))
+	answer.Notification = new(e.notificationOut(*n))
 	answer.Messages = e.deliverAll(ctx, before, *n)
 	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	answer.Deliveries = deliveriesOf(slices.DeleteFunc(list, others))
+	answer.Deliveries = e.deliveriesOut(slices.DeleteFunc(list, others))
 	return answer, nil
 }
 
@@ -351,7 +358,7 @@ func postSettle(c *call, in settleIn) (int, any, error) {
 		return 0, nil, errNoOrder
 	}
 	c.clock.schedule(after, event{OrderID: orderID, Status: to, Notify: notify})
-	return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
+	return http.StatusAccepted, orderAnswer{Order: c.orderOut(o)}, nil
 }
 
 type refundIn struct {

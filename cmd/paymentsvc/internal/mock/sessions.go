@@ -69,7 +69,7 @@ func (s *session) all() []setting {
 		list = append(list, setting{"receiver", mask.Query(own.text), ""})
 	}
 	for _, line := range script {
-		list = append(list, setting{"script", line.text, ""})
+		list = append(list, setting{"script", s.hide(line.text), ""})
 	}
 	s.mu.Lock()
 	for i := range list {

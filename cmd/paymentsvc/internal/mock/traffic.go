@@ -2,7 +2,6 @@ package mock
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,13 +171,13 @@ func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	return &verdict{Valid: true}, false
 }
 
-// post sends a body unchanged. Without a header it signs the body. project 0 is the first project.
+// post sends a body unchanged. Without a header it signs the body.
 func (e *epoch) post(
 	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
 ) delivery {
 	f := fieldsOf(body)
-	d := delivery{Event: f.Event, OrderID: f.OrderID, Status: f.StatusDescription}
-	f.ProjectID = cmp.Or(project, e.opt.Projects[0].ID)
+	d := delivery{Event: e.hide(f.Event), OrderID: e.hide(f.OrderID), Status: e.hide(f.StatusDescription)}
+	f.ProjectID = project
 	receiver := paymentsvctest.ToURL(to).Via(&outgoing{e, f})
 	var err error
 	d.HTTPStatus, err = e.fake.SendBody(ctx, receiver, f.ProjectID, at, body, header)

@@ -116,8 +116,8 @@ func newView(r *http.Request, said note) *view {
 	outbox := e.fake.Outbox()
 	v.WaitingCount = len(outbox)
 	for _, n := range outbox[:min(len(outbox), maxListed)] {
-		n.UserData = e.hide(shortened(n.UserData))
-		v.Waiting = append(v.Waiting, notificationOf(n))
+		n.UserData = shortened(n.UserData)
+		v.Waiting = append(v.Waiting, e.notificationOut(n))
 	}
 	for _, f := range e.listFaults() {
 		row := e.faultOut(f)
@@ -307,6 +307,7 @@ func doneNote(query url.Values) note {
 		"refunded":       {Section: inOrders, Text: "Refunded."},
 		"sent":           {Section: inOrders, Text: "Sent. The response is under Messages."},
 		"delivered":      {Section: inMessages, Text: "The waiting notifications were sent."},
+		"waiting":        {Section: inMessages, Text: "Some notifications still wait."},
 		"fault-set":      {Section: inFaults, Text: "The fault is set."},
 		"fault-removed":  {Section: inFaults, Text: "The fault is removed."},
 		"faults-cleared": {Section: inFaults, Text: "All faults are removed."},
