@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -1435,8 +1437,11 @@ func TestServiceDocumentIsServed(t *testing.T) {
 	require.Contains(t, text, "/init_payment/{type}")
 }
 
-// TestOpenAPIDescribesEveryRoute compares the table of routes with openapi.json; tools/contract compares the answers.
-func TestOpenAPIDescribesEveryRoute(t *testing.T) {
+// TestEveryRouteIsDocumented compares the table of routes with openapi.json and docs/mock.md; tools/contract compares
+// the answers.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/mock.md")
+	require.NoError(t, err)
 	var document struct {
 		Paths map[string]map[string]any `json:"paths"`
 	}
@@ -1450,6 +1455,10 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	served := []string{}
 	for _, route := range routes() {
 		served = append(served, route.method+" "+route.pattern)
+		path := regexp.MustCompile(`{\w+}`).ReplaceAllString(route.pattern, "[^/ ]+")
+		asCurl := map[string]string{"GET": "|`/_mock" + path + "`|curl -sS (--cacert [^ ]+ |)'?http[^ ]*/_mock" + path + "[\\n?]",
+			"POST": "|--json '.*' http[^ ]*/_mock" + path + "\\n"}[route.method]
+		assert.Regexp(t, "`"+route.method+" (/_mock|)"+path+"`"+asCurl, string(page))
 	}
 	require.ElementsMatch(t, served, described)
 }
