@@ -185,8 +185,7 @@ func notFound(err error) bool {
 func TestLateCommitEndsWhenTheServiceShowsTheOrder(t *testing.T) {
 	for name, show := range map[string]func(*testing.T, *paymentsvctest.Server, *paymentsvc.Client){
 		"by a notification": func(t *testing.T, srv *paymentsvctest.Server, _ *paymentsvc.Client) {
-			_, err := srv.Settle(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
-			require.NoError(t, err)
+			settled(t, srv, srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 		},
 		"by the response to a duplicate": func(t *testing.T, _ *paymentsvctest.Server, client *paymentsvc.Client) {
 			pay(t, client, "late")

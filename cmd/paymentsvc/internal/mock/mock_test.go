@@ -454,7 +454,7 @@ func TestResponsesToSlowReadersHaveADeadline(t *testing.T) {
 func TestSettleWithoutReceiverCopiesNoOutbox(t *testing.T) {
 	r := start(t, nil)
 	e := r.mock.main.current()
-	const waiting = 20_000
+	const waiting = 5_000
 	for range waiting {
 		o, err := e.fake.Seed(paymentsvctest.Order{
 			Kind: paymentsvctest.KindPayout, ProjectID: 2, Amount: paymentsvc.MustParseAmount("1"),
