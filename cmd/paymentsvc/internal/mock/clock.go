@@ -202,7 +202,8 @@ func postReset(c *call, in resetIn) (int, any, error) {
 	var err error
 	switch in.What {
 	case "messages":
-		c.journal.forget()
+		c.journal.evict(math.MaxInt64)
+		c.journal.wakeAll()
 	case "faults":
 		c.clearFaults()
 	case "all", "":

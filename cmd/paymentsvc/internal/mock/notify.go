@@ -57,11 +57,11 @@ func (s *session) deliveriesOut(list []paymentsvctest.Delivery) []delivery {
 }
 
 // deliver sends the notifications of the outbox, and returns the deliveries and the numbers of their messages.
-func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
+func (e *epoch) deliver(ctx context.Context) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
 	e.journal.wakeAll()
-	return e.deliveriesOut(list), sent
+	return deliveriesAnswer{e.deliveriesOut(list), sent}
 }
 
 // sending returns a context that does not end with the request, because a notification must not stop half-way.
@@ -70,10 +70,10 @@ func sending(r *http.Request) context.Context { return context.WithoutCancel(r.C
 // send sends one notification directly, without the outbox.
 func (e *epoch) send(
 	ctx context.Context, n paymentsvctest.Notification, faults ...paymentsvctest.NotificationFault,
-) ([]delivery, []int) {
+) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
-	return e.deliveriesOut(list), sent
+	return deliveriesAnswer{e.deliveriesOut(list), sent}
 }
 
 type deliveriesAnswer struct {
@@ -127,8 +127,7 @@ func postDeliver(c *call, _ struct{}) (int, any, error) {
 	if to, _ := c.settings(); to.none() {
 		return 0, nil, invalid("", `the mock server has no receiver: want the setting "notify" or "receivers"`)
 	}
-	deliveries, messages := c.deliver(sending(c.r))
-	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
+	return http.StatusOK, c.deliver(sending(c.r)), nil
 }
 
 type notificationIn struct {
@@ -179,8 +178,7 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 	if _, err := c.receiver("", n.ProjectID, string(n.Event)); err != nil {
 		return 0, nil, err
 	}
-	deliveries, messages := c.send(sending(c.r), n, faults...)
-	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
+	return http.StatusOK, c.send(sending(c.r), n, faults...), nil
 }
 
 // composed returns a notification of an order, and the parsed faults. An empty status is the order's status. An empty

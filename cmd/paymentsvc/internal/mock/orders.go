@@ -29,21 +29,14 @@ type order struct {
 	Status    string `json:"status"`
 }
 
-// orderOut is orderOf without possible card numbers, unless bodies are shown.
 func (s *session) orderOut(o paymentsvctest.Order) order {
-	out := orderOf(o)
-	out.OrderID, out.UserData = s.hide(o.OrderID), s.hide(o.UserData)
-	return out
-}
-
-func orderOf(o paymentsvctest.Order) order {
 	return order{
-		o.Number, string(o.Kind), string(o.Type), o.ProjectID, o.OrderID, o.UserData,
+		o.Number, string(o.Kind), string(o.Type), o.ProjectID, s.hide(o.OrderID), s.hide(o.UserData),
 		o.Amount.String(), cmp.Or(o.Refunded.String(), "0"), string(o.Status),
 	}
 }
 
-// inBooks is the inverse of orderOf. The defaults are PENDING, payment and the given project.
+// inBooks is the inverse of orderOut. The defaults are PENDING, payment and the given project.
 func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	a, err := amount("amount", o.Amount)
 	if err != nil {
@@ -106,7 +99,8 @@ func (e *epoch) only(f *filter, names ...string) error {
 		name, value string
 		known       []string // nil for all values
 	}{
-		{"kind", f.Kind, kinds()}, {"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
+		{"kind", f.Kind, []string{"payment", "payout", "form", "invoice"}},
+		{"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
 		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, events()},
 		{"endpoint", f.Endpoint, append(endpoints(), notificationEndpoint)},
 		{"valid", ifSet(f.Valid != nil), nil}, {"after", ifSet(f.After != 0), nil},
@@ -133,13 +127,6 @@ func (e *epoch) only(f *filter, names ...string) error {
 
 func (e *epoch) knows(project int64) bool {
 	return slices.ContainsFunc(e.opt.Projects, func(p paymentsvctest.Project) bool { return p.ID == project })
-}
-
-func kinds() []string {
-	return []string{
-		string(paymentsvctest.KindPayment), string(paymentsvctest.KindPayout), string(paymentsvctest.KindForm),
-		string(paymentsvctest.KindInvoice),
-	}
 }
 
 // The conditions of [epoch.only] for orders and for messages, besides the identifiers.
@@ -304,7 +291,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 // each notification of list is sent or is in the outbox, for example because of a fault. before is the number of
 // deliveries before list.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
-	_, messages = e.deliver(ctx)
+	messages = e.deliver(ctx).Messages
 	if to, _ := e.settings(); to.none() {
 		return messages // the notifications stay in the outbox, and a search in it takes long
 	}

@@ -224,8 +224,7 @@ func (p *pages) payment(r *http.Request) payment {
 	found = found && string(o.Kind) == r.PathValue("kind") && o.Kind != paymentsvctest.KindPayout
 	v := payment{Prefix: e.prefix, Action: e.prefix + r.URL.Path, Found: found}
 	if found {
-		v.Order, v.Open = orderOf(o), !o.Status.Final()
-		v.Order.UserData = e.hide(o.UserData)
+		v.Order, v.Open = e.orderOut(o), !o.Status.Final()
 	}
 	return v
 }
@@ -250,7 +249,7 @@ func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 		p.renderPay(w, http.StatusConflict, v)
 		return
 	}
-	answer, err := e.notified(sending(r), v.Order.OrderID, e.settling(v.Order.OrderID, to, true))
+	answer, err := e.notified(sending(r), r.PathValue("order"), e.settling(r.PathValue("order"), to, true))
 	v = p.payment(r)
 	if err != nil {
 		p.renderPay(w, http.StatusConflict, v)

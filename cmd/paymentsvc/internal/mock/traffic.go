@@ -96,8 +96,9 @@ func (k *recorder) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 // checked records the verdict on a request. It is Config.OnChecked.
 func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	m := messageOf(r.Context())
+	_, script := e.settings()
 	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused &&
-		e.declines(v.Rejection.Message)
+		slices.ContainsFunc(script, func(s scripted) bool { return s.decline != nil && *s.decline == v.Rejection.Message })
 	e.journal.update(m, func(m *message) {
 		m.Rejection, m.Declined = v.Rejection, declined
 		switch {

@@ -140,9 +140,11 @@ func (v *view) orders(e *epoch) {
 	})
 	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
-		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
-		row.UserData = e.hide(shortened(o.UserData))
-		if row.UserData != o.UserData {
+		find := o.UserData
+		o.UserData = shortened(find)
+		row := orderRow{order: e.orderOut(o), CanNotify: len(v.Receivers) > 0, Find: find}
+		row.OrderID = o.OrderID // the addresses of the forms need it
+		if row.UserData != find {
 			row.Find = o.OrderID
 		}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
