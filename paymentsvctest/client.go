@@ -45,7 +45,7 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 }
 
 // refusing is the Proxy function of the transport, because only this function gets a request before its connection. It
-// returns the error of a refused connection, and requests a connection from the trace of the request as a dial does.
+// returns the error of a refused connection. It calls GetConn of the trace first, as net/http does before each dial.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if !s.connecting(endpointAtEndOf(r.URL.Path)) {
 		return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
