@@ -320,8 +320,7 @@ func TestRepeatedSelectsTheResponseToADuplicate(t *testing.T) {
 		}))
 		client := newClient(t, srv)
 		first := pay(t, client, "order-1")
-		_, err := srv.Settle(first, paymentsvc.StatusSuccess)
-		require.NoError(t, err)
+		settled(t, srv, first, paymentsvc.StatusSuccess)
 		again, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
 			paymentsvc.PaymentRequest{Amount: amount("10.5"), UserData: "order-1"})
 		require.NoError(t, err)
@@ -391,8 +390,7 @@ func TestConfigSetsUnspecifiedBehaviour(t *testing.T) {
 		paymentsvc.PaymentRequest{Amount: amount("100.01"), UserData: "order-2"})
 	require.ErrorAs(t, err, &reported)
 	assert.Equal(t, "100 is the most", reported.Message)
-	n, err := srv.Settle(payOut(t, client, "payout-1"), "HELD")
-	require.NoError(t, err)
+	n := settled(t, srv, payOut(t, client, "payout-1"), "HELD")
 	assert.Equal(t, int64(9), n.Status)
 }
 

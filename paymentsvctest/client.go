@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -42,16 +44,16 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 	return c
 }
 
-// refusedHost is the address of a proxy that dial refuses.
-const refusedHost = "refused.invalid"
-
-// refusing is the Proxy function of the transport, because only this function gets a request before its connection. The
-// error of a refused connection is the same for a proxy and for the service.
+// refusing is the Proxy function of the transport, because only this function gets a request before its connection. It
+// returns the error of a refused connection. It calls GetConn of the trace first, as net/http does before each dial.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
-	if s.connecting(endpointAtEndOf(r.URL.Path)) {
-		return &url.URL{Scheme: "http", Host: refusedHost}, nil
+	if !s.connecting(endpointAtEndOf(r.URL.Path)) {
+		return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
 	}
-	return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GetConn != nil {
+		trace.GetConn(r.URL.Host)
+	}
+	return nil, refused(r.URL.Host)
 }
 
 // endpointAtEndOf returns the endpoint at the end of a path, or "". A router may shorten the path later.
@@ -65,11 +67,8 @@ func endpointAtEndOf(path string) string {
 	return ""
 }
 
-// dial refuses refusedHost. It connects to other addresses, and adds the connection to dialed, for [Server.arriving].
+// dial connects to an address, and adds the connection to dialed, for [Server.arriving].
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if host, _, err := net.SplitHostPort(address); err == nil && host == refusedHost {
-		return nil, refusedBy(network)
-	}
 	conn, err := s.connect(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -86,15 +85,19 @@ func (s *Server) connect(ctx context.Context, network, address string) (net.Conn
 	listener := s.listener
 	s.mu.Unlock()
 	if m, ok := listener.(*memory); ok {
-		return m.dial(ctx)
+		return m.dial(ctx, address)
 	}
 	var dialer net.Dialer
 	return dialer.DialContext(ctx, network, address)
 }
 
-// refusedBy returns the error of a refused connection.
-func refusedBy(network string) error {
-	return &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+// refused returns the error of a refused connection to an address.
+func refused(address string) error {
+	err := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	if to, notIP := netip.ParseAddrPort(address); notIP == nil {
+		err.Addr = net.TCPAddrFromAddrPort(to)
+	}
+	return err
 }
 
 type dialedConn struct {
@@ -152,7 +155,7 @@ func (m *memory) Close() error {
 func (*memory) Addr() net.Addr { return memoryAddr("memory") }
 
 // dial returns an accepted connection.
-func (m *memory) dial(ctx context.Context) (net.Conn, error) {
+func (m *memory) dial(ctx context.Context, address string) (net.Conn, error) {
 	near, far := net.Pipe()
 	addr := memoryAddr("memory:" + strconv.FormatInt(m.dialed.Add(1), 10))
 	reset := new(atomic.Bool)
@@ -160,7 +163,7 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	case m.conns <- &memoryConn{far, m.Addr(), addr, reset}:
 		return &memoryConn{near, addr, m.Addr(), reset}, nil
 	case <-m.closed:
-		return nil, refusedBy(m.Addr().Network())
+		return nil, refused(address)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -213,8 +213,8 @@ func (s *Server) decide(l *outboxEntry) {
 
 var (
 	errLost        = errors.New("lost on purpose")
-	errNoOldSecret = errors.New("the project has no OldSecret to sign with")
-	errNoReceiver  = errors.New("there is no receiver, see SetReceiver")
+	errNoOldSecret = errors.New("the project has no old secret to sign with")
+	errNoReceiver  = errors.New("the notification has no receiver")
 	errNoProject   = errors.New("no such project")
 	errCut         = errors.New("cut on purpose")
 	errNotSigned   = errors.New("the scheme does not sign the last digit of the body, which the fault altered changes")
@@ -338,7 +338,7 @@ func (s *Server) transmit(
 	defer context.AfterFunc(s.life, cancel)()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.address, nil)
 	if err != nil {
-		return 0, err
+		return 0, transport.ForLogs(err) // an address can contain a token
 	}
 	body, length, err := prepare(req)
 	if err != nil {

@@ -46,6 +46,7 @@ func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 func TestFaultsChangeTheBytesOfTheResponse(t *testing.T) {
 	const order = `{"order_id":"00000000-0000-4000-8000-000000000001","status":1,"status_code":10,` +
 		`"redirect_url":"https://pay.example/payment/00000000-0000-4000-8000-000000000001"}`
+	durations := strings.NewReplacer("1500ms", "1.5s", "-24h", "-24h0m0s", "10us", "10µs") // as String writes them
 	for _, test := range []struct {
 		fault string
 		head  string // the begin of the response
@@ -86,7 +87,7 @@ func TestFaultsChangeTheBytesOfTheResponse(t *testing.T) {
 			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
 			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 				parsed(t, test.fault, paymentsvctest.ParseFault)...)
-			assert.Equal(t, normal(test.fault), strings.Join(rule.Faults, " + "), "ParseFault reads what String writes")
+			assert.Equal(t, durations.Replace(test.fault), strings.Join(rule.Faults, " + "), "String and ParseFault agree")
 			got, err := exchange(t, srv)
 			require.ErrorIs(t, err, test.err)
 			assert.True(t, strings.HasPrefix(got, test.head), got)
@@ -104,11 +105,6 @@ func TestFaultsChangeTheBytesOfTheResponse(t *testing.T) {
 			}
 		})
 	}
-}
-
-// normal returns durations in the format of String.
-func normal(fault string) string {
-	return strings.NewReplacer("1500ms", "1.5s", "-24h", "-24h0m0s", "10us", "10µs").Replace(fault)
 }
 
 func TestGzipBombIsSmallAndComplete(t *testing.T) {
@@ -173,20 +169,16 @@ func found(t *testing.T, client *paymentsvc.Client, o paymentsvctest.Order) bool
 	if err == nil {
 		return true
 	}
-	require.True(t, notFound(err), "%v", err)
-	return false
-}
-
-func notFound(err error) bool {
 	var reported *paymentsvc.ServiceError
-	return errors.As(err, &reported) && reported.Code == string(paymentsvctest.ProblemNotFound)
+	require.ErrorAs(t, err, &reported)
+	require.Equal(t, string(paymentsvctest.ProblemNotFound), reported.Code)
+	return false
 }
 
 func TestLateCommitEndsWhenTheServiceShowsTheOrder(t *testing.T) {
 	for name, show := range map[string]func(*testing.T, *paymentsvctest.Server, *paymentsvc.Client){
 		"by a notification": func(t *testing.T, srv *paymentsvctest.Server, _ *paymentsvc.Client) {
-			_, err := srv.Settle(srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
-			require.NoError(t, err)
+			settled(t, srv, srv.Orders()[0].OrderID, paymentsvc.StatusSuccess)
 		},
 		"by the response to a duplicate": func(t *testing.T, _ *paymentsvctest.Server, client *paymentsvc.Client) {
 			pay(t, client, "late")
@@ -300,6 +292,8 @@ func TestRefuseIsConnectionRefused(t *testing.T) {
 		rule := srv.Fault(paymentsvctest.InitPayout, paymentsvctest.First(4), paymentsvctest.Refuse())
 		_, err := client.InitPayout(t.Context(), payout("payout-1"))
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		refused := "dial tcp " + strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1") + ": connect: "
+		require.ErrorContains(t, err, ": "+refused, "the error of a real client")
 		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
 		pay(t, client, "order-1") // other endpoints can be reached
 		payOut(t, client, "payout-1")
@@ -312,6 +306,7 @@ func TestRefuseIsConnectionRefused(t *testing.T) {
 		srv.Close()
 		_, err = client.InitPayout(t.Context(), payout("payout-3"))
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.ErrorContains(t, err, ": "+refused)
 		require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
 	}
 }

@@ -97,6 +97,16 @@ func payOut(t testing.TB, c *paymentsvc.Client, userData string) string {
 	return p.OrderID
 }
 
+// settled moves an order to a status and returns the notification.
+func settled(
+	t testing.TB, srv *paymentsvctest.Server, orderID string, status paymentsvc.StatusName,
+) paymentsvctest.Notification {
+	t.Helper()
+	n, err := srv.Settle(orderID, status)
+	require.NoError(t, err)
+	return n
+}
+
 // operation is a call of one of the seven endpoints, with a new userData or with the ids of earlier orders.
 type operation struct {
 	endpoint string

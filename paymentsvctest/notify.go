@@ -296,11 +296,6 @@ func CutAt(n int) NotificationFault {
 	return NotificationFault{"cut " + strconv.Itoa(n), func(e *deliveryEffects) { e.cut = func(int) int { return n } }}
 }
 
-// cutInHalf is the fault "cut" without a number.
-func cutInHalf() NotificationFault {
-	return NotificationFault{"cut", func(e *deliveryEffects) { e.cut = func(size int) int { return size / 2 } }}
-}
-
 // AllNotificationFaults returns every fault with moderate values, except SignedWithOldSecret, because it needs an
 // OldSecret.
 func AllNotificationFaults() []NotificationFault {
@@ -326,7 +321,8 @@ func ParseNotificationFault(text string) (NotificationFault, error) {
 		"late":       func() NotificationFault { return Late(optional(&p, time.Hour, p.seconds)) },
 		"early":      func() NotificationFault { return Early(optional(&p, time.Hour, p.seconds)) },
 		"cut": func() NotificationFault {
-			return optional(&p, cutInHalf(), func() NotificationFault { return CutAt(p.number()) })
+			half := func(e *deliveryEffects) { e.cut = func(size int) int { return size / 2 } }
+			return optional(&p, NotificationFault{"cut", half}, func() NotificationFault { return CutAt(p.number()) })
 		},
 	})
 }

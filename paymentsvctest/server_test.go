@@ -168,8 +168,7 @@ func TestFaultsApplyToMatchingRequests(t *testing.T) {
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }),
 		"/n"))
 	for i := range 3 {
-		_, err := srv.Settle(nth(i+1), paymentsvc.StatusSuccess)
-		require.NoError(t, err)
+		settled(t, srv, nth(i+1), paymentsvc.StatusSuccess)
 	}
 	require.NoError(t, srv.Move(nth(4), paymentsvc.StatusFailure))
 	require.ErrorContains(t, srv.Move(nth(4), paymentsvc.StatusSuccess), "no status after")

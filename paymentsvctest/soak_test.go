@@ -124,8 +124,7 @@ func notifyAll(t *testing.T, srv *paymentsvctest.Server) map[string]int {
 	}), "/"))
 	for _, o := range srv.Orders() {
 		for _, status := range []paymentsvc.StatusName{paymentsvc.StatusPending, paymentsvc.StatusSuccess} {
-			_, err := srv.Settle(o.OrderID, status)
-			require.NoError(t, err)
+			settled(t, srv, o.OrderID, status)
 		}
 	}
 	srv.DeliverAll(t.Context())

@@ -32,7 +32,9 @@ func (s *Server) distort(a answer, e *effects) answer {
 	}
 	if missing := e.size - len(a.body); missing > 0 {
 		s.markApplied(&e.pendingFaults, "oversized")
-		a.body = append(bytes.Clone(a.body), bytes.Repeat([]byte(" "), missing)...)
+		padded := bytes.Repeat([]byte(" "), e.size)
+		copy(padded, a.body)
+		a.body = padded
 	}
 	if e.bomb > 0 {
 		s.markApplied(&e.pendingFaults, "gzip-bomb")
@@ -51,7 +53,7 @@ func (s *Server) distort(a answer, e *effects) answer {
 // bomb returns body, padded with spaces to size bytes, and compressed with gzip.
 func bomb(body []byte, size int) []byte {
 	var out bytes.Buffer
-	w := gzip.NewWriter(&out) // a write to a buffer does not fail
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // neither the level nor a write to a buffer fails
 	_, _ = w.Write(body)
 	spaces := bytes.Repeat([]byte(" "), 64<<10)
 	for missing := size - len(body); missing > 0; missing -= len(spaces) {

@@ -72,7 +72,7 @@ type shop struct {
 
 func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	switch {
-	case s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:
+	case s.seen[n.Key()] || n.UserData != "order-1" || n.StatusDescription != paymentsvc.StatusSuccess:
 	case n.Event == paymentsvc.EventRefundStatusChanged:
 		s.refunded = true
 	case n.Event == paymentsvc.EventPaymentStatusChanged && n.Amount.Equal(price) && !s.refunded:
@@ -162,7 +162,8 @@ func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 					if err := srv.Drain(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					known := err == nil || paymentsvc.OutcomeOf(err) != paymentsvc.OutcomeUnknown
+					e, isOutcome := errors.AsType[*paymentsvc.Error](err)
+					known := !isOutcome || e.Outcome != paymentsvc.OutcomeUnknown
 					if n := len(srv.Orders()); n > 1 || known && (n == 1) != (err == nil) {
 						t.Errorf("%d payments were started, the error is %v", n, err)
 					}
@@ -179,7 +180,9 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 	const pending, success, failure = paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure
 	var genuine paymentsvctest.NotificationFault
 	same := func(*paymentsvctest.Notification) {}
-	toAmount := func(n *paymentsvctest.Notification) { n.Amount = paymentsvc.MustParseAmount("1.00") }
+	toAmount := func(n *paymentsvctest.Notification) { n.Amount = paymentsvc.MustParseAmount("19.89") }
+	toNumber := func(n *paymentsvctest.Notification) { n.Amount = paymentsvc.MustParseAmount("19.9") }
+	toOrder := func(n *paymentsvctest.Notification) { n.OrderID, n.UserData = "another", "order-2" }
 	toPayout := func(n *paymentsvctest.Notification) { n.Event = paymentsvc.EventPayoutStatusChanged }
 	for name, test := range map[string]struct {
 		arriving []paymentsvc.StatusName
@@ -196,6 +199,9 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 		"a future timestamp": {[]paymentsvc.StatusName{success}, paymentsvctest.Early(time.Hour), same, false, 0},
 		"duplicates":         {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), same, true, 1},
 		"another amount":     {[]paymentsvc.StatusName{success}, genuine, toAmount, true, 0},
+		"the same amount":    {[]paymentsvc.StatusName{success}, genuine, toNumber, true, 1},
+		"another order":      {[]paymentsvc.StatusName{success}, genuine, toOrder, true, 0},
+		"an unknown status":  {[]paymentsvc.StatusName{"HELD"}, genuine, same, true, 0},
 		"a payout":           {[]paymentsvc.StatusName{success}, genuine, toPayout, true, 0},
 		"late, then a duplicate": {
 			[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), same, true, 1,

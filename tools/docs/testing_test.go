@@ -78,7 +78,8 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 			"		return " + again + "\n	}\n" + compared
 		known   = "	if f := new(paymentsvc.Error); errors.As(err, &f) && %s {\n		return %s\n	}\n" + called
 		refused = "&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected}"
-		success = "s.seen[n.Key()] || n.StatusDescription != paymentsvc.StatusSuccess:"
+		final   = "n.StatusDescription != paymentsvc.StatusSuccess:"
+		success = `s.seen[n.Key()] || n.UserData != "order-1" || ` + final
 	)
 	wrong := []struct{ old, new, test string }{
 		{"Amount: price, UserData", `Amount: paymentsvc.MustParseAmount("1990"), UserData`, lost},
@@ -98,15 +99,19 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		{"status.UserData != userData", "status == nil", each},
 		{"status.UserData != userData", `status.OrderID == ""`, each},
 		{compared, notFound, each},
-		{success, "s.seen[n.Key()] || n.StatusDescription == paymentsvc.StatusPending:", ships},
-		{success, "n.StatusDescription != paymentsvc.StatusSuccess:", ships},
+		{"return err // still unknown", `return errors.New("never started") // still unknown`, each},
+		{final, "n.StatusDescription == paymentsvc.StatusPending:", ships},
+		{final, `n.StatusDescription == paymentsvc.StatusPending || n.StatusDescription == "FAILURE":`, ships},
+		{success, `n.UserData != "order-1" || ` + final, ships},
+		{` || n.UserData != "order-1"`, "", ships},
+		{"n.Amount.Equal(price)", "n.Amount.String() == price.String()", ships},
+		{"n.Amount.Equal(price)", "int64(cents(n.Amount)) == int64(cents(price))", ships},
 		{"	s.seen[n.Key()] = true\n", "	clear(s.seen)\n	s.seen[n.Key()] = true\n", ships},
 		{"s.seen[n.Key()]", "s.seen[n.Key()+n.Timestamp.String()]", ships},
 		{"Tolerance: time.Minute", "Tolerance: paymentsvc.AnyAge", ships},
 		{" && n.Amount.Equal(price)", "", ships},
 		{" && !s.refunded", "", refund},
-		{"n.StatusDescription != paymentsvc.StatusSuccess:",
-			"n.StatusDescription != paymentsvc.StatusSuccess && n.Event != paymentsvc.EventRefundStatusChanged:", refund},
+		{final, "n.StatusDescription != paymentsvc.StatusSuccess && n.Event != paymentsvc.EventRefundStatusChanged:", refund},
 		{"n.Event == paymentsvc.EventPaymentStatusChanged", "n.Event != paymentsvc.EventRefundStatusChanged", ships},
 		{"s.seen[n.Key()]", "s.seen[n.OrderID+string(n.StatusDescription)]", "TestNotificationBeforeTheResponse"},
 		{handled, "checked(s, webhook, false)", ships},
@@ -130,7 +135,7 @@ func checked(s *shop, webhook *paymentsvc.Webhook, ifSigned bool) http.HandlerFu
 		}
 		_ = json.NewDecoder(bytes.NewReader(body)).Decode(&n)
 		_ = s.Notified(r.Context(), &paymentsvc.Notification{
-			Event: n.Event, OrderID: n.OrderID, StatusDescription: n.StatusDescription, Amount: n.Amount,
+			Event: n.Event, OrderID: n.OrderID, StatusDescription: n.StatusDescription, Amount: n.Amount, UserData: n.UserData,
 		})
 	}
 }`

@@ -60,7 +60,37 @@ func TestMockPage(t *testing.T) {
 	})
 	t.Run("it updates itself and keeps typed text", func(t *testing.T) {
 		testUpdates(t, openTab(browser, t, true), startMock(t, program))
+		testReset(t, openTab(browser, t, true), startMock(t, program))
 	})
+}
+
+// testReset removes more than a page of orders, and changes a setting, while an operator reads one order.
+func testReset(t *testing.T, b *tab, mock *mockServer) {
+	t.Helper()
+	for i := range 101 {
+		_, err := mock.pay(t, fmt.Sprint("order-", i))
+		require.NoError(t, err)
+	}
+	b.do(chromedp.Navigate(mock.address+"/ui/"), chromedp.Click(chromedp.CSS("#order-101 summary")))
+	require.Contains(t, b.text("#orders-live"), "Older")
+	for path, method := range map[string]string{"settings": http.MethodPatch, "reset": http.MethodPost} {
+		body := map[string]string{"settings": `{"script":["amount=1: SUCCESS"]}`}[path]
+		request, err := http.NewRequest(method, mock.address+"/_mock/"+path, strings.NewReader(body))
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	b.do(chromedp.WaitNotPresent(chromedp.CSS("#order-100")), chromedp.WaitVisible(chromedp.CSS("#orders-live .empty")))
+	require.NotContains(t, b.text("#orders-live"), "101 in all")
+	require.NotContains(t, b.text("#orders-live"), "Older")
+	require.Contains(t, b.text("#settings-live"), "script amount=1: SUCCESS control API")
+	require.Contains(t, b.text("#order-101"), "order-100", "the open row remains")
+	_, err := mock.pay(t, "order-after")
+	require.NoError(t, err)
+	b.do(chromedp.WaitVisible(chromedp.CSS("#order-102")), chromedp.WaitNotPresent(chromedp.CSS("#orders-live .empty")))
+	require.Contains(t, b.text("#orders-live"), "1 in all")
+	b.requireQuiet(mock.address)
 }
 
 // testUpdates changes the mock server's data while an operator types.

@@ -19,7 +19,7 @@ async function ready() {
 }
 
 // The mock's default scheme: hex(timestamp "." body).
-const sign = (timestamp, body) => createHmac("sha256", SECRET).update(`${timestamp}.${body}`).digest("hex");
+const sign = (timestamp, body) => createHmac("sha256", SECRET).update(`${timestamp}.`).update(body).digest("hex");
 
 async function post(url, value) {
   const resp = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) });
@@ -30,8 +30,9 @@ test("a lost response is reconciled, and the notification is genuine", async (t)
   const mock = await ready();
   const notified = [];
   const shop = createServer(async (req, res) => {
-    let body = "";
-    for await (const chunk of req) body += chunk;
+    const chunks = [];
+    for await (const chunk of req) chunks.push(chunk);
+    const body = Buffer.concat(chunks); // a chunk can end within a character, so it is no text
     const [want, have] = [sign(req.headers.timestamp, body), req.headers.signature ?? ""].map((text) => Buffer.from(text));
     const genuine = want.length === have.length && timingSafeEqual(want, have);
     if (genuine) notified.push(JSON.parse(body));
@@ -39,10 +40,14 @@ test("a lost response is reconciled, and the notification is genuine", async (t)
   });
   await new Promise((done) => shop.listen(0, "127.0.0.1", done));
   t.after(() => shop.close());
+  const notify = `http://127.0.0.1:${shop.address().port}/notifications`;
+  const bytes = Buffer.from('{"user_data":"é"}'), inside = bytes.indexOf("é") + 1;
+  const headers = { timestamp: "1", signature: sign("1", bytes) };
+  const halves = (async function* () { yield* [bytes.subarray(0, inside), bytes.subarray(inside)]; })();
+  assert.equal((await fetch(notify, { method: "POST", headers, body: halves, duplex: "half" })).status, 200);
+  assert.equal(notified.pop().user_data, "é");
 
-  const session = await post(`${mock.control_url}/sessions`, {
-    name: "node", notify: `http://127.0.0.1:${shop.address().port}/notifications`,
-  });
+  const session = await post(`${mock.control_url}/sessions`, { name: "node", notify });
   assert.equal(session.status, 201);
   t.after(() => fetch(`${mock.control_url}/sessions/node`, { method: "DELETE" }));
   const call = async (endpoint, fields) => {

@@ -77,15 +77,20 @@ func (c *clock) arm() {
 	if c.closed || c.frozen != nil || len(c.events) == 0 {
 		return
 	}
-	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run() })
+	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run(func() bool { return true }) })
 }
 
-// run applies the due settlements, the earliest first, and returns them, including rejected settlements. It sends the
-// notifications last, so a slow receiver delays no settlement. A settlement stays scheduled until applied or rejected.
-func (c *clock) run() []event {
+// run calls change, and if it returns true, applies the due settlements, the earliest first. It returns them, including
+// rejected settlements. No concurrent call can apply them, because run holds the lock. It sends the notifications last,
+// so a slow receiver delays no settlement. A settlement stays scheduled until applied or rejected.
+func (c *clock) run(change func() bool) (done []event, ok bool) {
 	_, before := c.epoch.fake.DeliveriesAfter(math.MaxInt)
-	done, unsent := []event{}, []paymentsvctest.Notification{}
 	c.mu.Lock()
+	if !change() {
+		c.mu.Unlock()
+		return nil, false
+	}
+	done, unsent := []event{}, []paymentsvctest.Notification{}
 	for !c.closed && len(c.events) > 0 && !c.events[0].At.After(c.now()) {
 		e := c.events[0]
 		c.events, done = c.events[1:], append(done, e)
@@ -99,33 +104,30 @@ func (c *clock) run() []event {
 	if len(unsent) > 0 {
 		c.epoch.deliverAll(c.epoch.ctx, before, unsent...)
 	}
-	return done
+	return done, true
 }
 
-// set moves the clock to the result of move. It reports false, and sets no value, if the result is before the clock's
-// time or more than 292 years after the real time. A nil frozen or timestamps keeps the setting. Call run next. set
-// stops the timer, because run must return all due settlements.
-func (c *clock) set(move func(now time.Time) time.Time, frozen, timestamps *bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.now()
-	to := move(before)
-	if to.Before(before) || time.Until(to) == math.MaxInt64 {
-		return false
-	}
-	c.offset = time.Until(to)
-	if frozen == nil && c.frozen != nil || frozen != nil && *frozen {
-		c.frozen = &to
-	} else {
-		c.frozen = nil
-	}
-	if timestamps != nil {
-		c.timestamps = *timestamps
-	}
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	return true
+// set moves the clock to the result of move, and returns the settlements that became due. It reports false, and sets no
+// value, if the result is before the clock's time or more than 292 years after the real time. A nil frozen or
+// timestamps keeps the setting.
+func (c *clock) set(move func(now time.Time) time.Time, frozen, timestamps *bool) (due []event, ok bool) {
+	return c.run(func() bool {
+		before := c.now()
+		to := move(before)
+		if to.Before(before) || time.Until(to) == math.MaxInt64 {
+			return false
+		}
+		c.offset = time.Until(to)
+		if frozen == nil && c.frozen != nil || frozen != nil && *frozen {
+			c.frozen = &to
+		} else {
+			c.frozen = nil
+		}
+		if timestamps != nil {
+			c.timestamps = *timestamps
+		}
+		return true
+	})
 }
 
 func (c *clock) close() {
@@ -147,6 +149,11 @@ func (c *clock) answer(due []event) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	scheduled := append([]event{}, c.events...)
+	for _, list := range [][]event{scheduled, due} {
+		for i := range list {
+			list[i].OrderID = c.epoch.hide(list[i].OrderID)
+		}
+	}
 	return http.StatusOK, clockAnswer{c.now().UTC(), c.frozen != nil, c.timestamps, scheduled, due}, nil
 }
 
@@ -160,10 +167,11 @@ type clockIn struct {
 
 func putClock(c *call, in clockIn) (int, any, error) {
 	to := func(now time.Time) time.Time { return *cmp.Or(in.Now, &now) }
-	if !c.clock.set(to, in.Frozen, in.Timestamps) {
+	due, ok := c.clock.set(to, in.Frozen, in.Timestamps)
+	if !ok {
 		return 0, nil, invalid("now", "now: the clock cannot go back, and not by more than 292 years forward")
 	}
-	return c.clock.answer(c.clock.run())
+	return c.clock.answer(due)
 }
 
 type advanceIn struct {
@@ -178,10 +186,11 @@ func postAdvance(c *call, in advanceIn) (int, any, error) {
 	case by == 0:
 		return 0, nil, invalid("by", `by: missing or 0; want a duration such as "2s"`)
 	}
-	if !c.clock.set(func(now time.Time) time.Time { return now.Add(by) }, nil, nil) {
+	due, ok := c.clock.set(func(now time.Time) time.Time { return now.Add(by) }, nil, nil)
+	if !ok {
 		return 0, nil, invalid("by", "by: the clock cannot go forward by more than 292 years")
 	}
-	return c.clock.answer(c.clock.run())
+	return c.clock.answer(due)
 }
 
 type resetIn struct {
@@ -193,7 +202,8 @@ func postReset(c *call, in resetIn) (int, any, error) {
 	var err error
 	switch in.What {
 	case "messages":
-		c.journal.forget()
+		c.journal.evict(math.MaxInt64)
+		c.journal.wakeAll()
 	case "faults":
 		c.clearFaults()
 	case "all", "":

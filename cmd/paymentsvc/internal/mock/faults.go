@@ -76,7 +76,7 @@ func (e *epoch) faultOut(f *fault) faultOut {
 	e.mu.Lock()
 	struck := append([]int{}, f.struck...)
 	e.mu.Unlock()
-	return faultOut{f.ID, f.In.On, f.which.String(), f.In.Fault, f.rule.Hits(), struck}
+	return faultOut{f.ID, f.In.On, f.which.String(), e.hide(f.In.Fault), f.rule.Hits(), struck}
 }
 
 func endpoints() []string {
@@ -87,7 +87,12 @@ func endpoints() []string {
 	}
 }
 
-func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "paymentsvctest: ", "") }
+// inJSON replaces the Go names in errors of the fake by the names of the control API.
+var inJSON = strings.NewReplacer("paymentsvctest: ", "", "paymentsvc: ", "", "HMACConfig: ", "", "Config: ", "",
+	"invalid request: ", "", " of Projects", "", "Projects: ", "projects: ", "ID: ", "id: ", "OldSecret: ", "old_secret: ",
+	"same as Secret", "same as secret", "Secret: ", "secret: ", ", or set SecretEndsInLineBreak", "")
+
+func trimmed(err error) string { return inJSON.Replace(err.Error()) }
 
 func (e *epoch) addFault(given faultIn) (*fault, error) {
 	f := &fault{In: given}

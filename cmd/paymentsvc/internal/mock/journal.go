@@ -230,12 +230,6 @@ func (j *journal) evict(bytes int64) (removed bool) {
 	return removed
 }
 
-// forget evicts all finished messages.
-func (j *journal) forget() {
-	j.evict(1 << 62)
-	j.wakeAll()
-}
-
 // close ends all waits, and releases the journal's part of the budget.
 func (j *journal) close() {
 	j.mu.Lock()

@@ -22,8 +22,10 @@ type notification struct {
 	UserData string `json:"user_data"`
 }
 
-func notificationOf(n paymentsvctest.Notification) notification {
-	return notification{string(n.Event), n.OrderID, string(n.StatusDescription), n.Amount.String(), n.UserData}
+func (s *session) notificationOut(n paymentsvctest.Notification) notification {
+	return notification{
+		string(n.Event), s.hide(n.OrderID), string(n.StatusDescription), n.Amount.String(), s.hide(n.UserData),
+	}
 }
 
 // delivery is an attempt to send a notification.
@@ -38,12 +40,12 @@ type delivery struct {
 	Error      string   `json:"error"`
 }
 
-func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
+func (s *session) deliveriesOut(list []paymentsvctest.Delivery) []delivery {
 	deliveries := make([]delivery, 0, len(list))
 	for _, d := range list {
 		n := d.Notification
 		next := delivery{
-			string(n.Event), n.OrderID, string(n.StatusDescription), d.Accepted(), d.Forged,
+			string(n.Event), s.hide(n.OrderID), string(n.StatusDescription), d.Accepted(), d.Forged,
 			append([]string{}, d.Faults...), d.HTTPStatus, "",
 		}
 		if d.Err != nil {
@@ -55,11 +57,11 @@ func deliveriesOf(list []paymentsvctest.Delivery) []delivery {
 }
 
 // deliver sends the notifications of the outbox, and returns the deliveries and the numbers of their messages.
-func (e *epoch) deliver(ctx context.Context) ([]delivery, []int) {
+func (e *epoch) deliver(ctx context.Context) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
 	e.journal.wakeAll()
-	return deliveriesOf(list), sent
+	return deliveriesAnswer{e.deliveriesOut(list), sent}
 }
 
 // sending returns a context that does not end with the request, because a notification must not stop half-way.
@@ -68,10 +70,10 @@ func sending(r *http.Request) context.Context { return context.WithoutCancel(r.C
 // send sends one notification directly, without the outbox.
 func (e *epoch) send(
 	ctx context.Context, n paymentsvctest.Notification, faults ...paymentsvctest.NotificationFault,
-) ([]delivery, []int) {
+) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
-	return deliveriesOf(list), sent
+	return deliveriesAnswer{e.deliveriesOut(list), sent}
 }
 
 type deliveriesAnswer struct {
@@ -83,17 +85,33 @@ func getNotifications(c *call) (int, any, error) {
 	outbox := c.fake.Outbox()
 	waiting := make([]notification, 0, len(outbox))
 	for _, n := range outbox {
-		waiting = append(waiting, notificationOf(n))
+		waiting = append(waiting, c.notificationOut(n))
 	}
-	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveriesOf(c.fake.Deliveries())}, nil
+	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": c.deliveriesOut(c.fake.Deliveries())}, nil
+}
+
+// signer returns the project that signs a raw body: the given project, the project of its order, or the only project.
+// The first of several projects would be a guess, because a notification has no project_id.
+func (c *call) signer(project int64, orderID string) (int64, error) {
+	o, known := c.fake.Order(orderID)
+	switch {
+	case project != 0:
+		return project, nil
+	case known:
+		return o.ProjectID, nil
+	case len(c.opt.Projects) > 1:
+		return 0, invalid("project_id", "project_id: missing, because the mock server has several projects, "+
+			"and no order has the order_id of the body")
+	}
+	return c.opt.Projects[0].ID, nil
 }
 
 // receiver returns the address in to. If to is "", it returns the configured address for the project and the event.
-// Project 0 is the first project. A missing or invalid address is an error.
+// A missing or invalid address is an error.
 func (c *call) receiver(to string, project int64, event string) (string, error) {
 	if to == "" {
 		rs, _ := c.settings()
-		to = rs.of(cmp.Or(project, c.opt.Projects[0].ID), event)
+		to = rs.of(project, event)
 	}
 	if to == "" {
 		return "", invalid("to", `this notification has no receiver: want the setting "notify", `+
@@ -109,8 +127,7 @@ func postDeliver(c *call, _ struct{}) (int, any, error) {
 	if to, _ := c.settings(); to.none() {
 		return 0, nil, invalid("", `the mock server has no receiver: want the setting "notify" or "receivers"`)
 	}
-	deliveries, messages := c.deliver(sending(c.r))
-	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
+	return http.StatusOK, c.deliver(sending(c.r)), nil
 }
 
 type notificationIn struct {
@@ -130,15 +147,20 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 		return 0, nil, invalid("project_id", "project_id: no such project")
 	}
 	if in.Body != nil {
-		to, err := c.receiver(in.To, in.ProjectID, fieldsOf([]byte(*in.Body)).Event)
-		if err != nil {
-			return 0, nil, err
-		}
 		if in.OrderID != "" || in.Status != "" || in.Event != "" || in.Faults != nil {
 			return 0, nil, invalid("body", `body: want no field beside a raw body except "to", "timestamp" and "project_id"`)
 		}
+		about := fieldsOf([]byte(*in.Body))
+		project, err := c.signer(in.ProjectID, about.OrderID)
+		if err != nil {
+			return 0, nil, err
+		}
+		to, err := c.receiver(in.To, project, about.Event)
+		if err != nil {
+			return 0, nil, err
+		}
 		at := *cmp.Or(in.Timestamp, new(c.clock.stamp()))
-		return c.postRaw(to, in.ProjectID, at, []byte(*in.Body), nil)
+		return c.postRaw(to, project, at, []byte(*in.Body), nil)
 	}
 	if in.To != "" || in.Timestamp != nil || in.ProjectID != 0 {
 		return 0, nil, invalid("to",
@@ -156,8 +178,7 @@ func postNotification(c *call, in notificationIn) (int, any, error) {
 	if _, err := c.receiver("", n.ProjectID, string(n.Event)); err != nil {
 		return 0, nil, err
 	}
-	deliveries, messages := c.send(sending(c.r), n, faults...)
-	return http.StatusOK, deliveriesAnswer{deliveries, messages}, nil
+	return http.StatusOK, c.send(sending(c.r), n, faults...), nil
 }
 
 // composed returns a notification of an order, and the parsed faults. An empty status is the order's status. An empty

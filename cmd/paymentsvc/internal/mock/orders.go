@@ -29,14 +29,14 @@ type order struct {
 	Status    string `json:"status"`
 }
 
-func orderOf(o paymentsvctest.Order) order {
+func (s *session) orderOut(o paymentsvctest.Order) order {
 	return order{
-		o.Number, string(o.Kind), string(o.Type), o.ProjectID, o.OrderID, o.UserData,
+		o.Number, string(o.Kind), string(o.Type), o.ProjectID, s.hide(o.OrderID), s.hide(o.UserData),
 		o.Amount.String(), cmp.Or(o.Refunded.String(), "0"), string(o.Status),
 	}
 }
 
-// inBooks is the inverse of orderOf. The defaults are PENDING, payment and the given project.
+// inBooks is the inverse of orderOut. The defaults are PENDING, payment and the given project.
 func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	a, err := amount("amount", o.Amount)
 	if err != nil {
@@ -99,7 +99,8 @@ func (e *epoch) only(f *filter, names ...string) error {
 		name, value string
 		known       []string // nil for all values
 	}{
-		{"kind", f.Kind, kinds()}, {"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
+		{"kind", f.Kind, []string{"payment", "payout", "form", "invoice"}},
+		{"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
 		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, events()},
 		{"endpoint", f.Endpoint, append(endpoints(), notificationEndpoint)},
 		{"valid", ifSet(f.Valid != nil), nil}, {"after", ifSet(f.After != 0), nil},
@@ -126,13 +127,6 @@ func (e *epoch) only(f *filter, names ...string) error {
 
 func (e *epoch) knows(project int64) bool {
 	return slices.ContainsFunc(e.opt.Projects, func(p paymentsvctest.Project) bool { return p.ID == project })
-}
-
-func kinds() []string {
-	return []string{
-		string(paymentsvctest.KindPayment), string(paymentsvctest.KindPayout), string(paymentsvctest.KindForm),
-		string(paymentsvctest.KindInvoice),
-	}
 }
 
 // The conditions of [epoch.only] for orders and for messages, besides the identifiers.
@@ -194,7 +188,7 @@ func getOrders(c *call) (int, any, error) {
 	}
 	orders := []order{}
 	c.eachOrder(&f, func(o *paymentsvctest.Order) bool {
-		orders = append(orders, orderOf(*o))
+		orders = append(orders, c.orderOut(*o))
 		return len(orders) <= limit
 	})
 	orders, next := cut(orders, limit, func(o order) int { return o.Number })
@@ -211,7 +205,7 @@ func getOrder(c *call) (int, any, error) {
 	if !ok {
 		return 0, nil, errNoOrder
 	}
-	return http.StatusOK, orderAnswer{Order: orderOf(o)}, nil
+	return http.StatusOK, orderAnswer{Order: c.orderOut(o)}, nil
 }
 
 type orderAnswer struct {
@@ -237,7 +231,7 @@ func postOrder(c *call, in order) (int, any, error) {
 		return 0, nil, err
 	}
 	c.journal.ordered(o)
-	return http.StatusCreated, orderAnswer{Order: orderOf(o)}, nil
+	return http.StatusCreated, orderAnswer{Order: c.orderOut(o)}, nil
 }
 
 // settling returns a function that moves an order to a status, and puts the notification into the outbox if notify is
@@ -274,7 +268,7 @@ func (e *epoch) moved(orderID string, change move) (*paymentsvctest.Notification
 		return nil, orderAnswer{}, failure(http.StatusConflict, "refused", "", "%s", why)
 	}
 	e.journal.ordered(o)
-	return n, orderAnswer{Order: orderOf(o)}, nil
+	return n, orderAnswer{Order: e.orderOut(o)}, nil
 }
 
 // notified calls change for an order. If change returns a notification, notified sends the outbox, and adds the order's
@@ -285,11 +279,11 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	if err != nil || n == nil {
 		return answer, err
 	}
-	answer.Notification = new(notificationOf(*n))
+	answer.Notification = new(e.notificationOut(*n))
 	answer.Messages = e.deliverAll(ctx, before, *n)
 	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	answer.Deliveries = deliveriesOf(slices.DeleteFunc(list, others))
+	answer.Deliveries = e.deliveriesOut(slices.DeleteFunc(list, others))
 	return answer, nil
 }
 
@@ -297,7 +291,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 // each notification of list is sent or is in the outbox, for example because of a fault. before is the number of
 // deliveries before list.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
-	_, messages = e.deliver(ctx)
+	messages = e.deliver(ctx).Messages
 	if to, _ := e.settings(); to.none() {
 		return messages // the notifications stay in the outbox, and a search in it takes long
 	}
@@ -351,7 +345,7 @@ func postSettle(c *call, in settleIn) (int, any, error) {
 		return 0, nil, errNoOrder
 	}
 	c.clock.schedule(after, event{OrderID: orderID, Status: to, Notify: notify})
-	return http.StatusAccepted, orderAnswer{Order: orderOf(o)}, nil
+	return http.StatusAccepted, orderAnswer{Order: c.orderOut(o)}, nil
 }
 
 type refundIn struct {

@@ -34,12 +34,13 @@ function mergeRows(body, fresh) {
 
 function merge(part, fresh) {
   const body = part.querySelector("tbody"), freshBody = fresh.querySelector("tbody");
-  if (!body || !freshBody) return replace(part, fresh);
-  mergeRows(body, freshBody);
-  for (const selector of ["caption", ":scope > p"]) {
+  if (!body || !freshBody && !inUse(part)) return replace(part, fresh);
+  mergeRows(body, freshBody ?? document.createElement("tbody"));
+  for (const selector of ["caption", ":scope > form", ":scope > p"]) {
     const old = part.querySelector(selector), now = fresh.querySelector(selector);
     if (old && now) replace(old, now);
     else if (now) part.append(now);
+    else if (old && !inUse(old)) old.remove();
   }
 }
 

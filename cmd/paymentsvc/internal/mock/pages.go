@@ -135,9 +135,6 @@ func settleForm(r *http.Request, e *epoch) (string, error) {
 
 // notifyForm sends one notification, or a forgery and the genuine notification, directly, without the outbox.
 func notifyForm(r *http.Request, e *epoch) (string, error) {
-	if to, _ := e.settings(); to.none() {
-		return "", errors.New("notifications have no receiver: start the mock server with -notify")
-	}
 	status, faults := "", []string(nil)
 	switch r.PostFormValue("what") {
 	case "again":
@@ -153,6 +150,9 @@ func notifyForm(r *http.Request, e *epoch) (string, error) {
 	n, parsed, err := e.composed(r.PathValue("order"), status, "", faults)
 	if err != nil {
 		return "", err
+	}
+	if to, _ := e.settings(); to.of(n.ProjectID, string(n.Event)) == "" {
+		return "", errors.New("the notification has no receiver: start the mock server with -notify")
 	}
 	e.send(sending(r), n, parsed...)
 	return "sent", nil
@@ -173,6 +173,9 @@ func refundForm(r *http.Request, e *epoch) (string, error) {
 
 func deliverForm(r *http.Request, e *epoch) (string, error) {
 	e.deliver(sending(r))
+	if len(e.fake.Outbox()) > 0 {
+		return "waiting", nil
+	}
 	return "delivered", nil
 }
 
@@ -221,8 +224,7 @@ func (p *pages) payment(r *http.Request) payment {
 	found = found && string(o.Kind) == r.PathValue("kind") && o.Kind != paymentsvctest.KindPayout
 	v := payment{Prefix: e.prefix, Action: e.prefix + r.URL.Path, Found: found}
 	if found {
-		v.Order, v.Open = orderOf(o), !o.Status.Final()
-		v.Order.UserData = e.hide(o.UserData)
+		v.Order, v.Open = e.orderOut(o), !o.Status.Final()
 	}
 	return v
 }
@@ -247,19 +249,21 @@ func (p *pages) paid(w http.ResponseWriter, r *http.Request) {
 		p.renderPay(w, http.StatusConflict, v)
 		return
 	}
-	answer, err := e.notified(sending(r), v.Order.OrderID, e.settling(v.Order.OrderID, to, true))
+	answer, err := e.notified(sending(r), r.PathValue("order"), e.settling(r.PathValue("order"), to, true))
 	v = p.payment(r)
 	if err != nil {
 		p.renderPay(w, http.StatusConflict, v)
 		return
 	}
-	v.Said = "No notification was sent, because the mock server has no receiver."
+	v.Said = "The notification waits in the outbox."
+	if to, _ := e.settings(); to.of(v.Order.ProjectID, answer.Notification.Event) == "" {
+		v.Said = "No notification was sent, because it has no receiver."
+	} else if len(answer.Deliveries) > 0 {
+		v.Said = "The shop did not accept the notification."
+	}
 	for _, d := range answer.Deliveries {
-		if d.OrderID == v.Order.OrderID && !d.Forged {
-			v.Said = "The shop did not accept the notification."
-			if d.Accepted {
-				v.Said = "The shop has been notified."
-			}
+		if d.Accepted && !d.Forged {
+			v.Said = "The shop has been notified."
 		}
 	}
 	p.renderPay(w, http.StatusOK, v)

@@ -41,6 +41,17 @@ func TestPaymentPageSettlesTheOrder(t *testing.T) {
 	declined := strings.TrimPrefix(r.pay("order-2").RedirectURL, r.url)
 	_, page = r.press(declined, url.Values{"button": {"decline"}})
 	require.Contains(t, page, "<h1>Declined</h1>")
+	for i, want := range []string{"The notification waits in the outbox.", "No notification was sent, because"} {
+		if i == 1 {
+			r.ask(200, "PATCH", "/settings", `{"notify":"","receivers":["project_id=3: `+box.URL+`"]}`)
+		}
+		r.ask(201, "POST", "/faults", `{"on":"notifications","which":"first","fault":"delayed 1"}`)
+		_, page = r.press(strings.TrimPrefix(r.pay("order-3").RedirectURL, r.url), url.Values{"button": {"pay"}})
+		require.Contains(t, page, want)
+		_, page = r.press("/ui/orders/"+first+"/notify", url.Values{"what": {"again"}})
+		require.Equal(t, i == 1, strings.Contains(page, "The notification has no receiver: "))
+		r.ask(204, "DELETE", "/faults", "")
+	}
 	resp, _ := r.do("GET", "/pay/form/"+first, "")
 	require.Equal(t, 404, resp.StatusCode, "it is a payment")
 	resp, _ = r.do("POST", paid, "", "Origin", "http://evil.example")
@@ -98,6 +109,10 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		{"/ui/faults/1/remove", nil, "The fault is removed."},
 		{"/ui/faults/1/remove", nil, "There is no such fault."},
 		{"/ui/faults/clear", nil, "All faults are removed."},
+		{"/ui/faults", url.Values{"on": {"notifications"}, "which": {"every"}, "fault": {"delayed"}, "arguments": {"2"}},
+			"The fault is set."},
+		{"/ui/orders/" + second + "/settle", url.Values{"status": {"SUCCESS"}}, "Settled."},
+		{"/ui/deliver", nil, "Some notifications still wait."},
 	} {
 		_, page := r.press(test.path, test.form)
 		require.Contains(t, page, test.says, test.path)
@@ -178,7 +193,7 @@ func TestPageStaysSmall(t *testing.T) {
 	require.Contains(t, page, fmt.Sprintf(" bytes: see GET /_mock/messages/%d", 2*maxListed+1))
 	require.Contains(t, page, "/ui/?q="+first, "a shortened user_data finds no messages")
 	r.ask(200, "PATCH", "/settings", `{"notify":"`+receive(t).URL+`"}`)
-	r.ask(200, "POST", "/notifications", `{"body":"{\"event\":\"`+long+`\"}"}`)
+	r.ask(200, "POST", "/notifications", `{"project_id":2,"body":"{\"event\":\"`+long+`\"}"}`)
 	_, page = r.do("GET", "/ui/?q=notification", "")
 	require.Less(t, len(page), maxMasked)
 }

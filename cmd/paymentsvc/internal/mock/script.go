@@ -249,12 +249,6 @@ func (e *epoch) declined(o paymentsvctest.Order) error {
 	return nil
 }
 
-// declines reports whether a message is that of a scripted DECLINED.
-func (e *epoch) declines(message string) bool {
-	_, script := e.settings()
-	return slices.ContainsFunc(script, func(s scripted) bool { return s.decline != nil && *s.decline == message })
-}
-
 // started schedules the steps of the script. It is Config.OnStart. A step without a wait may precede the response.
 func (e *epoch) started(o paymentsvctest.Order) {
 	s, _ := e.scriptOf(o)

@@ -38,23 +38,19 @@ const (
 	byControl = "control API"
 )
 
-// anyOr returns a tolerance as text for -tolerance.
-func anyOr(tolerance time.Duration) string {
-	if tolerance == 0 {
-		return "any"
-	}
-	return tolerance.String()
-}
-
 // all returns the settings without secrets.
 func (s *session) all() []setting {
 	to, script := s.settings()
+	tolerance := "any"
+	if s.opt.Tolerance > 0 {
+		tolerance = s.opt.Tolerance.String()
+	}
 	list := []setting{
 		{"partner", fmt.Sprint(s.opt.PartnerID), ""},
 		{"scheme", s.opt.SchemeText, ""},
 		{"error_fields", s.opt.ErrorCode + "," + s.opt.ErrorMessage, ""},
 		{"error_format", cmp.Or(s.opt.ErrorFormat, "fields"), ""},
-		{"tolerance", anyOr(s.opt.Tolerance), ""},
+		{"tolerance", tolerance, ""},
 		{"repeated", map[paymentsvctest.Repeated]string{
 			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
 		}[s.opt.Repeated], ""},
@@ -69,7 +65,7 @@ func (s *session) all() []setting {
 		list = append(list, setting{"receiver", mask.Query(own.text), ""})
 	}
 	for _, line := range script {
-		list = append(list, setting{"script", line.text, ""})
+		list = append(list, setting{"script", s.hide(line.text), ""})
 	}
 	s.mu.Lock()
 	for i := range list {

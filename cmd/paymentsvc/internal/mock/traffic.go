@@ -2,7 +2,6 @@ package mock
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,8 +96,9 @@ func (k *recorder) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 // checked records the verdict on a request. It is Config.OnChecked.
 func (e *epoch) checked(r *http.Request, v paymentsvctest.Verdict) {
 	m := messageOf(r.Context())
+	_, script := e.settings()
 	declined := v.Rejection != nil && v.Rejection.Problem == paymentsvctest.ProblemRefused &&
-		e.declines(v.Rejection.Message)
+		slices.ContainsFunc(script, func(s scripted) bool { return s.decline != nil && *s.decline == v.Rejection.Message })
 	e.journal.update(m, func(m *message) {
 		m.Rejection, m.Declined = v.Rejection, declined
 		switch {
@@ -172,13 +172,13 @@ func (e *epoch) judge(r *http.Request, body []byte) (v *verdict, forged bool) {
 	return &verdict{Valid: true}, false
 }
 
-// post sends a body unchanged. Without a header it signs the body. project 0 is the first project.
+// post sends a body unchanged. Without a header it signs the body.
 func (e *epoch) post(
 	ctx context.Context, to string, project int64, at time.Time, body []byte, header http.Header,
 ) delivery {
 	f := fieldsOf(body)
-	d := delivery{Event: f.Event, OrderID: f.OrderID, Status: f.StatusDescription}
-	f.ProjectID = cmp.Or(project, e.opt.Projects[0].ID)
+	d := delivery{Event: e.hide(f.Event), OrderID: e.hide(f.OrderID), Status: e.hide(f.StatusDescription)}
+	f.ProjectID = project
 	receiver := paymentsvctest.ToURL(to).Via(&outgoing{e, f})
 	var err error
 	d.HTTPStatus, err = e.fake.SendBody(ctx, receiver, f.ProjectID, at, body, header)

@@ -116,8 +116,8 @@ func newView(r *http.Request, said note) *view {
 	outbox := e.fake.Outbox()
 	v.WaitingCount = len(outbox)
 	for _, n := range outbox[:min(len(outbox), maxListed)] {
-		n.UserData = e.hide(shortened(n.UserData))
-		v.Waiting = append(v.Waiting, notificationOf(n))
+		n.UserData = shortened(n.UserData)
+		v.Waiting = append(v.Waiting, e.notificationOut(n))
 	}
 	for _, f := range e.listFaults() {
 		row := e.faultOut(f)
@@ -140,9 +140,11 @@ func (v *view) orders(e *epoch) {
 	})
 	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
-		row := orderRow{order: orderOf(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
-		row.UserData = e.hide(shortened(o.UserData))
-		if row.UserData != o.UserData {
+		find := o.UserData
+		o.UserData = shortened(find)
+		row := orderRow{order: e.orderOut(o), CanNotify: len(v.Receivers) > 0, Find: find}
+		row.OrderID = o.OrderID // the addresses of the forms need it
+		if row.UserData != find {
 			row.Find = o.OrderID
 		}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
@@ -307,6 +309,7 @@ func doneNote(query url.Values) note {
 		"refunded":       {Section: inOrders, Text: "Refunded."},
 		"sent":           {Section: inOrders, Text: "Sent. The response is under Messages."},
 		"delivered":      {Section: inMessages, Text: "The waiting notifications were sent."},
+		"waiting":        {Section: inMessages, Text: "Some notifications still wait."},
 		"fault-set":      {Section: inFaults, Text: "The fault is set."},
 		"fault-removed":  {Section: inFaults, Text: "The fault is removed."},
 		"faults-cleared": {Section: inFaults, Text: "All faults are removed."},

@@ -2,6 +2,7 @@ package mock
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
@@ -98,11 +99,10 @@ func (j *journal) pause(cost time.Duration) time.Duration {
 	return j.nextCheck.Sub(now)
 }
 
-// idle waits until no message is in flight, the journal is closed or a day has passed. It returns an error if ctx ends
-// first.
+// idle waits until no message is in flight or the journal is closed. It returns an error if ctx ends first.
 func (j *journal) idle(ctx context.Context) error {
-	const long = 24 * time.Hour
-	if !j.waitFor(ctx, long, &filter{}, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
+	const unlimited = math.MaxInt64 // 292 years
+	if !j.waitFor(ctx, unlimited, &filter{}, func() bool { return j.inFlight() == 0 }) && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return nil
