@@ -149,11 +149,6 @@ func (c *clock) answer(due []event) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	scheduled := append([]event{}, c.events...)
-	for _, list := range [][]event{scheduled, due} {
-		for i := range list {
-			list[i].OrderID = c.epoch.hide(list[i].OrderID)
-		}
-	}
 	return http.StatusOK, clockAnswer{c.now().UTC(), c.frozen != nil, c.timestamps, scheduled, due}, nil
 }
 

@@ -22,10 +22,8 @@ type notification struct {
 	UserData string `json:"user_data"`
 }
 
-func (s *session) notificationOut(n paymentsvctest.Notification) notification {
-	return notification{
-		string(n.Event), s.hide(n.OrderID), string(n.StatusDescription), n.Amount.String(), s.hide(n.UserData),
-	}
+func notificationOut(n paymentsvctest.Notification) notification {
+	return notification{string(n.Event), n.OrderID, string(n.StatusDescription), n.Amount.String(), n.UserData}
 }
 
 // delivery is an attempt to send a notification.
@@ -40,12 +38,12 @@ type delivery struct {
 	Error      string   `json:"error"`
 }
 
-func (s *session) deliveriesOut(list []paymentsvctest.Delivery) []delivery {
+func deliveriesOut(list []paymentsvctest.Delivery) []delivery {
 	deliveries := make([]delivery, 0, len(list))
 	for _, d := range list {
 		n := d.Notification
 		next := delivery{
-			string(n.Event), s.hide(n.OrderID), string(n.StatusDescription), d.Accepted(), d.Forged,
+			string(n.Event), n.OrderID, string(n.StatusDescription), d.Accepted(), d.Forged,
 			append([]string{}, d.Faults...), d.HTTPStatus, "",
 		}
 		if d.Err != nil {
@@ -61,7 +59,7 @@ func (e *epoch) deliver(ctx context.Context) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
 	e.journal.wakeAll()
-	return deliveriesAnswer{e.deliveriesOut(list), sent}
+	return deliveriesAnswer{deliveriesOut(list), sent}
 }
 
 // sending returns a context that does not end with the request, because a notification must not stop half-way.
@@ -73,7 +71,7 @@ func (e *epoch) send(
 ) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
-	return deliveriesAnswer{e.deliveriesOut(list), sent}
+	return deliveriesAnswer{deliveriesOut(list), sent}
 }
 
 type deliveriesAnswer struct {
@@ -85,9 +83,9 @@ func getNotifications(c *call) (int, any, error) {
 	outbox := c.fake.Outbox()
 	waiting := make([]notification, 0, len(outbox))
 	for _, n := range outbox {
-		waiting = append(waiting, c.notificationOut(n))
+		waiting = append(waiting, notificationOut(n))
 	}
-	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": c.deliveriesOut(c.fake.Deliveries())}, nil
+	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveriesOut(c.fake.Deliveries())}, nil
 }
 
 // signer returns the project that signs a raw body: the given project, the project of its order, or the only project.

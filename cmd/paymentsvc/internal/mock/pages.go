@@ -224,7 +224,8 @@ func (p *pages) payment(r *http.Request) payment {
 	found = found && string(o.Kind) == r.PathValue("kind") && o.Kind != paymentsvctest.KindPayout
 	v := payment{Prefix: e.prefix, Action: e.prefix + r.URL.Path, Found: found}
 	if found {
-		v.Order, v.Open = e.orderOut(o), !o.Status.Final()
+		v.Order, v.Open = orderOut(o), !o.Status.Final()
+		v.Order.UserData = e.hide(o.UserData)
 	}
 	return v
 }

@@ -116,8 +116,8 @@ func newView(r *http.Request, said note) *view {
 	outbox := e.fake.Outbox()
 	v.WaitingCount = len(outbox)
 	for _, n := range outbox[:min(len(outbox), maxListed)] {
-		n.UserData = shortened(n.UserData)
-		v.Waiting = append(v.Waiting, e.notificationOut(n))
+		n.UserData = e.hide(shortened(n.UserData))
+		v.Waiting = append(v.Waiting, notificationOut(n))
 	}
 	for _, f := range e.listFaults() {
 		row := e.faultOut(f)
@@ -140,11 +140,9 @@ func (v *view) orders(e *epoch) {
 	})
 	v.OrderPages = v.pages(inOrders, matches)
 	for _, o := range list {
-		find := o.UserData
-		o.UserData = shortened(find)
-		row := orderRow{order: e.orderOut(o), CanNotify: len(v.Receivers) > 0, Find: find}
-		row.OrderID = o.OrderID // the addresses of the forms need it
-		if row.UserData != find {
+		row := orderRow{order: orderOut(o), CanNotify: len(v.Receivers) > 0, Find: o.UserData}
+		row.UserData = e.hide(shortened(o.UserData))
+		if row.UserData != o.UserData {
 			row.Find = o.OrderID
 		}
 		row.What = strings.TrimSpace(string(o.Kind) + " " + string(o.Type))
