@@ -47,7 +47,16 @@ func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 	search(0, "request.http")
 	require.Equal(t, both+"\n", read(textFile))
 
+	search(0, "notification.http", "-replace")
+	search(0, "notification.http", "request.http")
+	require.Equal(t, both+"\n", read(textFile), "both kinds at once complete the scheme of one kind")
+	search(0, "request.http", "-replace")
+	search(0, "notification.http", "request.http")
+	require.Equal(t, both+"\n", read(textFile))
+	search(cli.ExitUsage, "notification.http", "other.http")
+
 	search(0, "other.http", "-replace")
+	search(cli.ExitUsage, "notification.http", "request.http")
 	search(0, "notification.http")
 	require.Contains(t, read(textFile), ", notification hex(timestamp")
 }
