@@ -482,6 +482,16 @@ func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 	require.True(t, allFit(now), "a forgery does not refute it")
 	require.Len(t, kept, 1)
 
+	foreign := all[0]
+	foreign.Message.Kind, foreign.Signature = paymentsvc.KindRequest, strings.Repeat("00", 32)
+	mixed := []sample{foreign, good}
+	for _, known := range [][]found{nil, now} {
+		more, kept, err := r.dropForged(t.Context(), found{samples: mixed}, none, known, mixed)
+		require.NoError(t, err)
+		require.True(t, allFit(more), "nor does a forgery of the other kind hide it")
+		require.Len(t, kept, 1)
+	}
+
 	d.options.Effort = 0
 	second := message("o-2", "")
 	now, kept, err = r.dropForged(t.Context(), found{samples: []sample{good, all[0], second}}, none, now,
