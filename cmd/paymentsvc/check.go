@@ -68,12 +68,6 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	seen, stopped, err := session.Run(ctx, plan)
-	if err != nil { // without the setting of the SDK, because the command has no flag for it
-		_, problem, ofAddress := strings.Cut(strings.TrimSuffix(err.Error(), ", or set AllowPlainHTTP"), "BaseURL: ")
-		if ofAddress {
-			return c.Fail("base-url", "%s", problem)
-		}
-	}
 	failure, called := errors.AsType[*paymentsvc.Error](err)
 	switch {
 	case errors.Is(err, paymentsvc.ErrInvalidRequest),
