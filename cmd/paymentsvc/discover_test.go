@@ -442,7 +442,7 @@ func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
 
 func TestDiscoverListenFindsTheSchemeAfterAForgery(t *testing.T) {
 	genuine := signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification)
-	s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-effort", "0.01")
+	s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-effort", "0.0002")
 	signature := strings.Repeat("00", 32)
 	post(t, s.address, "POST /hook HTTP/1.1\nTimestamp: 1700000000\nSignature: "+signature+"\n\n"+discoverNotification)
 	s.wait("not_found")
