@@ -121,9 +121,9 @@ func kept(samples []sample, results []found, count int) []sample {
 func newest(samples []sample) []sample { return samples[max(len(samples)-maxSamples, 0):] }
 
 // dropForged searches new messages alone, the newest first. A message with a scheme is genuine, because a forger does
-// not have the secret. dropForged then drops messages that fit neither this scheme, or the scheme before of its kind, nor
-// another found scheme. Without a genuine message, but with a scheme before, it drops all new messages, unless the
-// common search returned an error. Otherwise, it drops no message.
+// not have the secret. dropForged then drops messages that fit no found scheme. For the kind of the genuine message,
+// the scheme before is the found scheme, or else this scheme. Without a genuine message, but with a scheme before, it
+// drops all new messages, unless the common search returned an error. Otherwise, it drops no message.
 func (r *catcher) dropForged(ctx context.Context, all found, now, before []found, more []sample) (
 	[]found, []sample, error,
 ) {
@@ -137,7 +137,8 @@ func (r *catcher) dropForged(ctx context.Context, all found, now, before []found
 		}
 		scheme := alone[0]
 		known := slices.DeleteFunc(slices.Concat(before, now), func(f found) bool { return !f.fits() })
-		if i := slices.IndexFunc(known, func(f found) bool { return f.hasKindOf(s) }); i >= 0 {
+		sameKind := func(other sample) bool { return other.Message.Kind == s.Message.Kind }
+		if i := slices.IndexFunc(known, func(f found) bool { return slices.ContainsFunc(f.samples, sameKind) }); i >= 0 {
 			scheme = known[i]
 		}
 		if !r.explainedBy(scheme, s) { // two genuine messages without a common scheme
@@ -158,11 +159,6 @@ func (r *catcher) dropForged(ctx context.Context, all found, now, before []found
 		return before, all.samples[:len(all.samples)-len(more)], nil
 	}
 	return now, all.samples, all.err
-}
-
-// hasKindOf reports whether a sample of f has the kind of s.
-func (f found) hasKindOf(s sample) bool {
-	return slices.ContainsFunc(f.samples, func(other sample) bool { return other.Message.Kind == s.Message.Kind })
 }
 
 // explainedBy reports whether the best scheme of f produces the signature of s.

@@ -34,8 +34,8 @@ func listenCommand() cli.Command {
 			cli.NewFlag("forward-all", cli.Bool, "", "also forward messages with a wrong signature or timestamp"),
 			cli.NewFlag("save", cli.File, "DIR", "save each failed message, byte for byte").Checked(cli.Written),
 		),
-		Notes: `The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401, or 400 or
-413 for its body. Only -forward-all forwards it, except that a correctly signed but malformed message is always
+		Notes: `The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401, or 400
+or 413 for its body. Only -forward-all forwards it, except that a correctly signed but malformed message is always
 forwarded, and a body over 1 MiB never. Without -forward, a valid message gets 503, because a service with redelivery
 then sends it again. -answer sets another status. A request other than POST gets 405 and does not count. These statuses
 are this command's choice.

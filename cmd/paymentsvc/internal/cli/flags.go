@@ -203,15 +203,14 @@ func Origin(text string) error {
 // serviceAddress accepts an [Address] that a client of the SDK accepts.
 func serviceAddress(text string) error {
 	_, err := paymentsvc.NewClient(paymentsvc.Config{
-		BaseURL: text, PartnerID: 1, ProjectID: 1, Signer: paymentsvc.SignerFunc(unsigned),
+		BaseURL: text, PartnerID: 1, ProjectID: 1,
+		Signer: paymentsvc.SignerFunc(func(*http.Request, []byte) error { return nil }),
 	})
 	if err != nil {
 		return errors.New("want https, or http for a loopback address, without a query")
 	}
 	return nil
 }
-
-func unsigned(*http.Request, []byte) error { return nil }
 
 // Host accepts a host, with or without a port.
 func Host(text string) error {

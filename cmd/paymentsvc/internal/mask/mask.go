@@ -23,7 +23,8 @@ var (
 )
 
 // Text replaces secrets, card numbers, destinations and the objects card_data, browser, payer and payee with
-// placeholders, in JSON and in forms. A debug page of a receiver can show a secret with the escapes of HTML, JSON or URLs.
+// placeholders, in JSON and in forms. It finds secrets with the escapes of HTML, JSON and URLs too, because debug pages
+// of receivers have such escapes.
 func Text(text string, secrets ...paymentsvc.Secret) string {
 	for _, secret := range secrets {
 		plain := string(secret)
