@@ -168,7 +168,7 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 func TestDiscoverFindsNothing(t *testing.T) {
 	good := signedText(t, `hex(body)`, "/v1/a", `{"a":1}`)
 	c := newDiscover(t, map[string]string{"good": good, "bad": strings.Replace(good, `{"a":1}`, `{"a":2}`, 1)})
-	code, out, _ := c.discover("bad", "-effort", "0.001")
+	code, out, _ := c.discover("bad", "-effort", "0.0002")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "none   for requests: discover: no composition explains the samples")
 	require.Contains(t, out, "check  ")
@@ -176,11 +176,11 @@ func TestDiscoverFindsNothing(t *testing.T) {
 	require.Regexp(t, `tried  \d+ compositions of \d+ families in `, out)
 	require.NotContains(t, out, "scheme := ")
 
-	code, out, _ = c.discover("good", "bad", "-effort", "0.001")
+	code, out, _ = c.discover("good", "bad", "-effort", "0.0002")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "part   this fits good only: hex(body)")
 
-	code, out, _ = c.discover("bad", "-effort", "0.001", "-json")
+	code, out, _ = c.discover("bad", "-effort", "0.0002", "-json")
 	require.Equal(t, cli.ExitNo, code)
 	var o struct {
 		Type  string
@@ -377,7 +377,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 	good := signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification)
 	t.Run("when a later message refutes the scheme", func(t *testing.T) {
 		other := signedText(t, `hex(path body)`, "/hook", strings.Replace(discoverNotification, "o-1", "o-3", 1))
-		s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.001", "-answer", "200")
+		s := newDesk(t).listens(t.Context(), "-listen", "127.0.0.1:0", "-count", "2", "-effort", "0.0002", "-answer", "200")
 		require.Equal(t, http.StatusOK, post(t, s.address, good))
 		s.wait("found")
 		require.Equal(t, http.StatusOK, post(t, s.address, other))
