@@ -131,7 +131,12 @@ func (e *NotificationError) Error() string {
 }
 
 // Unwrap returns [ErrMalformedNotification] and Err.
-func (e *NotificationError) Unwrap() []error { return []error{ErrMalformedNotification, e.Err} }
+func (e *NotificationError) Unwrap() []error {
+	if e == nil {
+		return nil
+	}
+	return []error{ErrMalformedNotification, e.Err}
+}
 
 // Format writes the text of Error under every verb, because %#v and %x would print Raw.
 func (e NotificationError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }

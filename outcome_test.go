@@ -341,6 +341,7 @@ func TestOutcomeOfAndSafeToRetryReadTheTreeOfErrors(t *testing.T) {
 			paymentsvc.OutcomeUnknown, false,
 		},
 		{"a nil *Error", (*paymentsvc.Error)(nil), paymentsvc.OutcomeUnknown, false},
+		{"a nil *NotificationError", (*paymentsvc.NotificationError)(nil), paymentsvc.OutcomeUnknown, false},
 		{"a start", of("init_payment/card", notSent), paymentsvc.OutcomeNotSent, true},
 		{"a status call that was not sent", of("status_payment", notSent), paymentsvc.OutcomeUnknown, false},
 		{"a status call that does not find the payment", of("status_payment", refused), paymentsvc.OutcomeUnknown, false},

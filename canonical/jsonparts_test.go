@@ -116,9 +116,11 @@ func TestJSONPartsEncodeBody(t *testing.T) {
 		},
 		"a sorted text keeps its escapes": {canonical.BodySorted, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
 		"numbers read as float64": {
-			canonical.BodyJSON(
-				form{Numbers: canonical.NumbersShort},
-			), `[10.50,1e3,100.00,1E400,-0.0]`, `[10.5,1000,100,1E400,-0]`,
+			canonical.BodyJSON(form{Numbers: canonical.NumbersShort}),
+			`[10.50,1e3,100.00,1E400,-0.0,-0]`, `[10.5,1000,100,1E400,-0,-0]`,
+		},
+		"numbers read by Python": {
+			canonical.BodyJSON(form{Numbers: canonical.NumbersPython}), `[-0,-0.0,-1,7.0]`, `[0,-0.0,-1,7.0]`,
 		},
 		"a body that is no object": {canonical.BodyJSON(form{}), ` "x" `, `"x"`},
 		"no UTF-8 is kept":         {canonical.BodyJSON(form{EscapeUnicode: true}), "[\"\xff\"]", "[\"\xff\"]"},

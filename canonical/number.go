@@ -21,7 +21,7 @@ const (
 	// from 0.0001 to below 1e14 with at most 14 digits. 100.50 becomes 100.5, and 7.0 becomes 7.
 	NumbersShort
 	// NumbersPython is a float in the form of Python. 100.50 becomes 100.5, 1e16 becomes 1e+16, and 7.0 stays 7.0.
-	// Integers stay unchanged.
+	// Integers stay unchanged, except that -0 becomes 0.
 	NumbersPython
 	// NumbersJava is a double in the form of Java. 100.50 becomes 100.5, and 12000000.0 becomes 1.2E7. Integers stay
 	// unchanged.
@@ -73,6 +73,8 @@ func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	case NumbersPython, NumbersJava:
 		value, err := strconv.ParseFloat(string(number), 64)
 		switch {
+		case f == NumbersPython && string(number) == "-0":
+			return append(dst, '0'), nil // an int of Python has no negative zero
 		case integer || err != nil: // err means too large for a float64
 			return append(dst, number...), nil //nolint:nilerr // such a number keeps its digits
 		case f == NumbersPython:

@@ -162,12 +162,17 @@ func (c *catalogue) addJSONWith(texts ...piece) {
 	}
 }
 
-// jsonPiece returns the piece of the body's JSON in a form.
+// jsonPiece returns the piece of the body's JSON in a form, without its text form; see describeJSON.
 func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
-	p := piece{
-		kind: ofBody, shape: shape{form: jsonObject}, rarity: uncommon, json: &form, part: canonical.BodyJSON(form),
-		text: form.String(), needs: []string{needsSpace}, desc: "body's JSON encoded again", cost: 4,
-	}
+	return piece{
+		kind: ofBody, shape: shape{form: jsonObject}, json: &form, part: canonical.BodyJSON(form), cost: 4,
+	}.in(around)
+}
+
+// describeJSON sets the text form, the description and the rarity of JSON. Each option adds to its cost.
+func (p *piece) describeJSON() {
+	form := *p.json
+	p.text, p.desc, p.needs, p.rarity = form.String(), "body's JSON encoded again", []string{needsSpace}, uncommon
 	options := 0
 	set := func(on bool, desc, need string) {
 		if on {
@@ -191,13 +196,12 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 		p.rarity, p.shape.loses = rare, ""
 	}
 	if options > 3 || form.Indent != "" || form.EscapeGson {
-		p.rarity = max(p.rarity, rare)
+		p.rarity = rare
 	}
 	p.cost += options
-	if around.part != nil {
+	if p.around.part != nil {
 		p.shelf, p.rarity = lists, rare
 	}
-	return p.in(around)
 }
 
 // addEnvelopes adds JSON objects with the timestamp and the body.

@@ -168,14 +168,14 @@ func (c *catalogue) add(p piece) bool {
 
 // addOther adds a piece if its texts differ from the texts of simpler. It returns the added piece, or simpler.
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
-	made := c.readTexts(p)
-	if made == nil ||
-		simpler != nil && slices.Equal(made.texts, simpler.texts) && slices.Equal(made.missing, simpler.missing) ||
-		!c.describe(made) {
+	if !c.readTexts(&p) ||
+		simpler != nil && slices.Equal(p.texts, simpler.texts) && slices.Equal(p.missing, simpler.missing) ||
+		!c.describe(&p) {
 		return simpler
 	}
-	c.pieces = append(c.pieces, made)
-	return made
+	made := p // allocated only here, because most pieces have the texts of simpler
+	c.pieces = append(c.pieces, &made)
+	return &made
 }
 
 // maxSpent limits the bytes of large bodies that each family of pieces reads. It is about a second of work.
@@ -184,38 +184,46 @@ const maxSpent = 24 << 20
 // read returns a piece with its texts, or nil if every sample lacks it. It also returns nil for an invalid or revealing
 // text form, above the limit of read bytes, and after the end of the context.
 func (c *catalogue) read(p piece) *piece {
-	made := c.readTexts(p)
-	if made == nil || !c.describe(made) {
+	if !c.readTexts(&p) || !c.describe(&p) {
 		return nil
 	}
-	return made
+	return &p
 }
 
-// describe sets the text form of a list. It reports whether the text form is free of the secret, as results must be.
+// describe sets the text form of a list or of JSON. It reports whether the text form is free of the secret, as results
+// must be.
 func (c *catalogue) describe(p *piece) bool {
 	if p.text == "" {
-		p.describeList()
+		if p.list != nil {
+			p.describeList()
+		} else {
+			p.describeJSON()
+		}
+		if p.around.part != nil {
+			p.text, p.desc = p.around.of(p.text), p.around.words(p.desc)
+		}
 	}
 	return !c.showsSecret(p.text)
 }
 
-// readTexts is read without the text form of a list, because most catalogues have fewer lists than forms of lists.
-func (c *catalogue) readTexts(p piece) *piece {
+// readTexts sets the texts of a piece, and reports whether read can return the piece. Lists and JSON have no text form
+// yet, because most of their forms have the texts of other forms.
+func (c *catalogue) readTexts(p *piece) bool {
 	if c.ctx.Err() != nil {
-		return nil
+		return false
 	}
 	if p.part == nil {
 		text := schemeText("hex", p.text, canonical.SecretText, p.kind.ofBody())
 		scheme, _, err := canonical.ParseSchemeWith(text, c.secret)
 		if err != nil {
 			c.err = err
-			return nil
+			return false
 		}
 		p.part = scheme.Canonical
 	}
 	if p.kind.ofBody() && c.spent > c.limit && c.large() {
 		c.cut = true
-		return nil
+		return false
 	}
 	p.texts, p.missing, p.key = make([]string, len(c.samples)), make([]bool, len(c.samples)), ""
 	for i, s := range c.samples {
@@ -237,12 +245,12 @@ func (c *catalogue) readTexts(p piece) *piece {
 		c.buffer, p.texts[i] = text, string(text)
 	}
 	if !slices.Contains(p.missing, false) {
-		return nil
+		return false
 	}
 	if p.kind < ofHeader && p.shelf != again {
 		p.group = int(p.kind)
 	}
-	return &p
+	return true
 }
 
 // showsSecret reports whether a text reveals the secret.

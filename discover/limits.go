@@ -117,7 +117,6 @@ func (s *stage) fit(limit float64) {
 func (s *stage) count() {
 	longest := min(s.wanted, len(s.groups))
 	s.counts = make([]float64, longest+1)
-	tied := s.tallies()
 	if s.mixed {
 		edges := float64(len(s.ends.edges("")[0].trails) * len(s.keys))
 		for n, orders := range s.orders("", longest)[1:] {
@@ -128,7 +127,7 @@ func (s *stage) count() {
 	var untied []float64 // orders for every separator that is not tied
 	for _, gap := range s.gaps {
 		orders := untied
-		if gap == "" || tied[gap] {
+		if gap == "" || s.tied[gap] {
 			orders = s.orders(gap, longest)
 		} else if untied == nil {
 			untied = s.orders(gap, longest)

@@ -177,9 +177,6 @@ func (p *piece) describeList() {
 		p.needs = []string{fmt.Sprintf("another value of %q", l.Omit[0])}
 	}
 	p.text, p.desc = l.String(), strings.Join(words, ", ")
-	if p.around.part != nil {
-		p.text, p.desc = p.around.of(p.text), p.around.words(p.desc)
-	}
 }
 
 // addDigests adds digests of common lists and of common JSON.

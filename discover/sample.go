@@ -79,7 +79,12 @@ type SampleError struct {
 func (e *SampleError) Error() string { return fmt.Sprintf("discover: %s: %v", e.Name, e.Err) }
 
 // Unwrap returns Err.
-func (e *SampleError) Unwrap() error { return e.Err }
+func (e *SampleError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 func newSample(index int, s Sample) (*sample, error) {
 	out := &sample{

@@ -10,12 +10,13 @@ type stage struct {
 	plan   // max is less than wanted if there are too many compositions or too few groups
 	groups []stageGroup
 	keys   []key
-	wanted int       // max of the plan
-	counts []float64 // compositions by their number of pieces, for all keys
-	total  int64     // compositions of min to max pieces
-	weight float64   // work of a composition in relation to a short text; see weigh
-	short  bool      // made by rest from the previous stage
-	done   bool      // all compositions were tried
+	tied   map[string]bool // see tallies
+	wanted int             // max of the plan
+	counts []float64       // compositions by their number of pieces, for all keys
+	total  int64           // compositions of min to max pieces
+	weight float64         // work of a composition in relation to a short text; see weigh
+	short  bool            // made by rest from the previous stage
+	done   bool            // all compositions were tried
 }
 
 // maxParts returns the number of pieces of the longest compositions, or 0 for an empty stage.
@@ -80,6 +81,7 @@ func newStage(groups []stageGroup, keys []key, p plan) *stage {
 			s.keys = append(s.keys, k)
 		}
 	}
+	s.tied = s.tallies()
 	s.count()
 	return s
 }
@@ -118,74 +120,84 @@ func (s *stage) weigh() {
 	s.weight = blocks / blocksOfShort
 }
 
-// present contains the pieces that the search can place in a sample, and the indexes of the pieces by their traits.
+// present contains the pieces that the search can place in a sample.
 type present struct {
 	pieces  []placed
-	classes map[traits][]int
+	classes []traits // the different traits of the pieces
+	texts   int      // number of different texts, counted by group
+	groups  int      // above the number of each group
 }
 
-// placed is a piece with its text in a sample. Equal texts have equal numbers.
+// placed is a piece with its text in a sample. Equal texts of a group have equal numbers.
 type placed struct {
 	*piece
-	text   string
-	number int
+	text          string
+	number, class int // class is an index in classes
 }
 
 // present returns the pieces that the search can place in a sample.
 func (c *catalogue) present(sample int) present {
-	list, numbers := present{classes: map[traits][]int{}}, map[string]int{}
+	type place struct {
+		group int
+		text  string
+	}
+	list := present{groups: c.next}
+	numbers, classes := map[place]int{}, map[traits]int{}
 	for _, p := range c.pieces {
 		if p.rarity == onlyExplains || !p.has(sample) || p.texts[sample] == "" && p.kind != ofNothing {
 			continue
 		}
-		text := p.texts[sample]
-		number, known := numbers[text]
+		class, known := classes[p.traits()]
+		if !known {
+			class = len(classes)
+			classes[p.traits()] = class
+			list.classes = append(list.classes, p.traits())
+		}
+		at := place{p.group, p.texts[sample]}
+		number, known := numbers[at]
 		if !known {
 			number = len(numbers)
-			numbers[text] = number
+			numbers[at] = number
 		}
-		list.classes[p.traits()] = append(list.classes[p.traits()], len(list.pieces))
-		list.pieces = append(list.pieces, placed{p, text, number})
+		list.pieces = append(list.pieces, placed{p, at.text, number, class})
 	}
+	list.texts = len(numbers)
 	return list
 }
 
 // stageGroups returns the groups of the pieces in a plan, at most 64. It skips pieces of further groups.
 func stageGroups(list present, plan plan) (groups []stageGroup) {
 	const most = 64 // a worker marks the groups in use in 64 bits
-	type place struct{ group, number int }
-	groupAt, textAt := map[int]int{}, map[place]int{}
-	var chosen []int
-	for class, indexes := range list.classes {
-		if plan.take(class) || plan.special != nil && plan.special(class) {
-			chosen = append(chosen, indexes...)
-		}
+	taken, special := make([]bool, len(list.classes)), make([]bool, len(list.classes))
+	for i, class := range list.classes {
+		taken[i] = plan.take(class)
+		special[i] = !taken[i] && plan.special != nil && plan.special(class)
 	}
-	slices.Sort(chosen)
-	for _, index := range chosen {
-		p := list.pieces[index]
-		taken := plan.take(p.traits())
-		i, known := groupAt[p.group]
-		if !known {
+	// The length of groups or texts with the group or text, or 0.
+	groupAt, textAt := make([]int, list.groups), make([]int, list.texts)
+	for _, p := range list.pieces {
+		if !taken[p.class] && !special[p.class] {
+			continue
+		}
+		if groupAt[p.group] == 0 {
 			if len(groups) == most {
 				continue
 			}
-			i = len(groups)
-			groupAt[p.group] = i
 			groups = append(groups, stageGroup{kind: p.kind})
+			groupAt[p.group] = len(groups)
 		}
-		g := &groups[i]
-		if same, known := textAt[place{i, p.number}]; known {
+		g := &groups[groupAt[p.group]-1]
+		if same := textAt[p.number] - 1; same >= 0 {
 			if p.cost < g.pieces[same].cost {
 				g.pieces[same] = p.piece
 			}
-			g.special[same] = g.special[same] && !taken
+			g.special[same] = g.special[same] && special[p.class]
 			continue
 		}
-		textAt[place{i, p.number}] = len(g.texts)
 		g.texts = append(g.texts, p.text)
 		g.pieces = append(g.pieces, p.piece)
-		g.special = append(g.special, !taken)
+		g.special = append(g.special, special[p.class])
+		textAt[p.number] = len(g.texts)
 	}
 	return groups
 }

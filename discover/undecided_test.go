@@ -154,11 +154,19 @@ func TestSampleReadsALabelWithSlashes(t *testing.T) {
 
 // A wrapping that changes no sample is an alternative, because the bare text is more common.
 func TestUndecidedNamesAWrappingWithoutEffect(t *testing.T) {
-	f := finderOf(t, `{"a":1}`)
+	m := paymentsvc.Message{Body: []byte(`{"a":1}`)}
+	sample := Sample{Message: m, Signature: fmt.Sprintf("%x", sum("secret", m.Body))}
+	sample.Message.Timestamp = "1700000000"
+	f, err := newFinder(t.Context(), []Sample{sample}, Options{Secret: "secret", Effort: 0.0001})
+	require.NoError(t, err)
 	p := f.catalogue.read(piece{kind: ofBody, group: int(ofBody), text: "body"})
-	h := hit{composition: composition{pieces: []*piece{p}, wrap: wrappings[0]}, key: f.keys[0]}
-	require.Same(t, wrappings[0], f.unwrap(&h))
-	require.Nil(t, h.composition.wrap)
-	h.composition.wrap = wrappings[2]
+	h := hit{composition: composition{pieces: []*piece{p}, wrap: wrappings[2]}, key: f.keys[0]}
 	require.Nil(t, f.unwrap(&h))
+	h.composition.wrap = wrappings[0]
+	var result Result
+	f.explain(&h, &result)
+	require.Nil(t, h.composition.wrap)
+	last := result.Undecided[len(result.Undecided)-1]
+	require.Equal(t, []Alternative{{"canonical.Lower(canonical.Body)", "a sample with letters in both cases, and with " +
+		"characters to escape"}}, last.Others)
 }

@@ -39,7 +39,8 @@ service before you probe production.
 The findings are evidence, not a specification.
 
 Output has no secret, no signature, no order data and no full response. The files of -save have signatures and full
-responses. Exit code 1: the service rejected the request, the run ended early, or the error format remains unknown.`,
+responses. Exit code 1: the service rejected the request, the run ended early, or the error format remains unknown. 3:
+no connection.`,
 		Examples: []string{
 			"paymentsvc check -base-url https://pay.example.com -partner 1 -project 2",
 			"paymentsvc check -probe -dry-run",
@@ -68,12 +69,6 @@ func runCheck(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	seen, stopped, err := session.Run(ctx, plan)
-	if err != nil { // without the setting of the SDK, because the command has no flag for it
-		_, problem, ofAddress := strings.Cut(strings.TrimSuffix(err.Error(), ", or set AllowPlainHTTP"), "BaseURL: ")
-		if ofAddress {
-			return c.Fail("base-url", "%s", problem)
-		}
-	}
 	failure, called := errors.AsType[*paymentsvc.Error](err)
 	switch {
 	case errors.Is(err, paymentsvc.ErrInvalidRequest),

@@ -122,9 +122,6 @@ func TestCheckRejectsSettings(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-base-url: not set": {},
 		"-partner: not set":  {"-base-url", "https://pay.example.com"},
-		"-base-url: http for an address that is not loopback; use https\n": {
-			"-base-url", "http://pay.example.com", "-partner", "1", "-project", "2",
-		},
 		"other users can open the directory": {
 			"-base-url", "http://127.0.0.1:1", "-partner", "1", "-project", "2", "-save", "open",
 		},

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
@@ -129,25 +130,29 @@ func textOf(results []found) string {
 
 // completed returns the scheme of an earlier search together with the results. A scheme seen in one kind of messages is
 // confirmed for the other kind, or completed by pair; the text is "" if pair returns "". completed returns false if the
-// earlier scheme does not fit and cannot be completed.
+// earlier scheme does not fit messages of its kind.
 func (d *discovery) completed(results []found) (text string, agrees bool) {
-	fits := true
+	scheme, before := cutSeen(d.earlier)
+	_, now := cutSeen(textOf(results))
+	fits, agrees := true, before != ""
 	for _, f := range results {
 		for _, s := range f.samples {
-			fits = fits && (d.explains(d.earlier, "", s) || d.explains(d.earlier, decompressed, s))
+			if d.explains(d.earlier, "", s) || d.explains(d.earlier, decompressed, s) {
+				continue
+			}
+			fits = false
+			agrees = agrees && (before == notifications) != (s.Message.Kind == paymentsvc.KindNotification)
 		}
 	}
-	scheme, before := cutSeen(d.earlier)
-	other, now := cutSeen(textOf(results))
 	switch {
 	case fits && before != now:
 		return scheme, true
 	case fits:
 		return d.earlier, true
-	case before == requests && now == notifications:
-		return pair(scheme, other), true
-	case before == notifications && now == requests:
-		return pair(other, scheme), true
+	case agrees && before == requests:
+		return pair(scheme, results[len(results)-1].result.Matches[0].Text), true
+	case agrees:
+		return pair(results[0].result.Matches[0].Text, scheme), true
 	}
 	return "", false
 }

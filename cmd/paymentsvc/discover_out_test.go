@@ -13,16 +13,16 @@ import (
 func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 	const first, both = `hex(timestamp "." body)`, `request hex(path "\n" body), notification hex(timestamp "." body)`
 	c := newDiscover(t, map[string]string{
-		"notification.http": signedText(t, first, "/hook", discoverNotification),
-		"request.http":      signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
-		"same.http":         signedText(t, first, "/v1/a", discoverRequest),
-		"other.http":        signedText(t, `hex(method body)`, "/v1/a", discoverRequest),
-		"base64.http":       signedText(t, `base64(body)`, "/v1/a", discoverRequest),
+		"notification.http": signedText(t, first, "/hook", `{"event":"a"}`),
+		"request.http":      signedText(t, `hex(path "\n" body)`, "/v1/a", "{}"),
+		"same.http":         signedText(t, first, "/v1/a", "{}"),
+		"other.http":        signedText(t, `hex(method body)`, "/v1/a", "{}"),
+		"base64.http":       signedText(t, `base64(body)`, "/v1/a", "{}"),
 	})
 	read := func(name string) string { return string(must(os.ReadFile(filepath.Join(c.dir, "out", name)))) }
 	search := func(want int, args ...string) string {
 		t.Helper()
-		code, out, errs := c.discover(append([]string{"-out", "out", "-effort", "0.002"}, args...)...)
+		code, out, errs := c.discover(append([]string{"-out", "out", "-effort", "0.0002"}, args...)...)
 		require.Equal(t, want, code, out+errs)
 		return errs
 	}
@@ -47,7 +47,16 @@ func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 	search(0, "request.http")
 	require.Equal(t, both+"\n", read(textFile))
 
+	search(0, "notification.http", "-replace")
+	search(0, "notification.http", "request.http")
+	require.Equal(t, both+"\n", read(textFile), "both kinds at once complete the scheme of one kind")
+	search(0, "request.http", "-replace")
+	search(0, "notification.http", "request.http")
+	require.Equal(t, both+"\n", read(textFile))
+	search(cli.ExitUsage, "notification.http", "other.http")
+
 	search(0, "other.http", "-replace")
+	search(cli.ExitUsage, "notification.http", "request.http")
 	search(0, "notification.http")
 	require.Contains(t, read(textFile), ", notification hex(timestamp")
 }

@@ -121,9 +121,9 @@ func kept(samples []sample, results []found, count int) []sample {
 func newest(samples []sample) []sample { return samples[max(len(samples)-maxSamples, 0):] }
 
 // dropForged searches new messages alone, the newest first. A message with a scheme is genuine, because a forger does
-// not have the secret. dropForged then drops messages of this kind that do not fit the scheme before, or else this
-// scheme. Without a genuine message, but with a scheme before, it drops all new messages, unless the common search
-// returned an error. Otherwise, it drops no message.
+// not have the secret. dropForged then drops messages that fit no found scheme. For the kind of the genuine message,
+// the scheme before is the found scheme, or else this scheme. Without a genuine message, but with a scheme before, it
+// drops all new messages, unless the common search returned an error. Otherwise, it drops no message.
 func (r *catcher) dropForged(ctx context.Context, all found, now, before []found, more []sample) (
 	[]found, []sample, error,
 ) {
@@ -136,15 +136,17 @@ func (r *catcher) dropForged(ctx context.Context, all found, now, before []found
 			continue
 		}
 		scheme := alone[0]
-		if allFit(before) {
-			known := slices.IndexFunc(before, func(f found) bool { return r.explainedBy(f, s) })
-			if known < 0 { // two genuine messages without a common scheme
-				return now, all.samples, all.err
-			}
-			scheme = before[known]
+		known := slices.DeleteFunc(slices.Concat(before, now), func(f found) bool { return !f.fits() })
+		sameKind := func(other sample) bool { return other.Message.Kind == s.Message.Kind }
+		if i := slices.IndexFunc(known, func(f found) bool { return slices.ContainsFunc(f.samples, sameKind) }); i >= 0 {
+			scheme = known[i]
 		}
+		if !r.explainedBy(scheme, s) { // two genuine messages without a common scheme
+			return now, all.samples, all.err
+		}
+		known = append(known, scheme)
 		kept := slices.DeleteFunc(slices.Clone(all.samples), func(other sample) bool {
-			return other.Message.Kind == s.Message.Kind && !r.explainedBy(scheme, other)
+			return !slices.ContainsFunc(known, func(f found) bool { return r.explainedBy(f, other) })
 		})
 		r.Note("ignored %d messages that do not fit the found scheme: they may be forged", len(all.samples)-len(kept))
 		if len(kept) > 1 {

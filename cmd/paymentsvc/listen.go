@@ -34,10 +34,13 @@ func listenCommand() cli.Command {
 			cli.NewFlag("forward-all", cli.Bool, "", "also forward messages with a wrong signature or timestamp"),
 			cli.NewFlag("save", cli.File, "DIR", "save each failed message, byte for byte").Checked(cli.Written),
 		),
-		Notes: "The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401,\n" +
-			"or 400 or 413 for its body. Without -forward, a valid message gets 503, because a service with redelivery then\n" +
-			"sends it again. -answer sets another status. These statuses are this command's choice.\n" +
-			"Exit codes with -count: 0 all messages were valid and accepted, 1 otherwise, 124 -timeout passed.",
+		Notes: `The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401, or 400
+or 413 for its body. Only -forward-all forwards it, except that a correctly signed but malformed message is always
+forwarded, and a body over 1 MiB never. Without -forward, a valid message gets 503, because a service with redelivery
+then sends it again. -answer sets another status. A request other than POST gets 405 and does not count. These statuses
+are this command's choice.
+Exit codes with -count or -timeout: 0 all messages were valid and accepted, 1 otherwise, 124 if -timeout passed before
+the first message or before -count messages.`,
 		Examples: []string{
 			"paymentsvc listen -forward http://127.0.0.1:3000/hook -tolerance 5m -save failed",
 			"paymentsvc listen -addr 127.0.0.1:0 -tolerance 5m -count 1 -timeout 30s -json",

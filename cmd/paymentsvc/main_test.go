@@ -240,7 +240,8 @@ func TestEachFlagRejectsValuesWithoutAMeaning(t *testing.T) {
 	}
 	named := map[string][]string{
 		"addr": {"9000", "", "localhost:x", "127.0.0.1:99999"}, "listen": {"9000"}, "answer": {"199", "600"},
-		"partner": {"0"}, "project": {"0"}, "entry": append(number, "0"), "journal": {"0", "1048577"},
+		"base-url": {"http://pay.example.com", "https://a?b", "https://a/?", "https://a#"},
+		"partner":  {"0"}, "project": {"0"}, "entry": append(number, "0"), "journal": {"0", "1048577"},
 		"max-sessions": {"0", "1048577"}, "to": nil, "public": {"http://a/b", "http://a?b"},
 		"tolerance": {"", "0", "0s", "999ms", "soon"}, "effort": {"0", "-1", "x", "NaN", "1e9"}, "word": {""},
 		"timestamp-header": {"", "a b", "a:"}, "signature-header": {"", "é"}, "host": {"", "http://a", "a/b", "a b"},

@@ -65,7 +65,7 @@ func runSign(_ context.Context, c *cli.Call) error {
 	if err := signMessage(key, m); err != nil {
 		return err
 	}
-	if c.Bool("trim") || !isFile(c, file) {
+	if c.Bool("trim") || file == "-" || !isFile(c, file) { // - is standard input, even beside a file named -
 		file = ""
 	}
 	return printSigned(c, key, m, file)

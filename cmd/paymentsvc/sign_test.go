@@ -62,6 +62,20 @@ func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
 		assert.Zero(t, d.run("sign", "/dev/null", "-as=curl", "-url=http://127.0.0.1:1/a"))
 		assert.Contains(t, d.stdout.String(), " --data-binary ''\n", "a later command reads other bytes from a device")
 	}
+	for file, option := range map[string]string{"-": "-binary {}", "./-": "-binary @./-", "@x": "-binary @@x"} {
+		d.stdin = "{}"
+		d.write(file, "[]")
+		assert.Zero(t, d.run("sign", file, "-as=curl", "-url=http://127.0.0.1:1/a"))
+		assert.Contains(t, strings.ReplaceAll(d.stdout.String(), "'", ""), " --data"+option+"\n")
+	}
+	for as, want := range map[string]string{"curl": "signature: ", "fetch": "  body: null,\n});", "python": `, b"", {`} {
+		d.stdin = ""
+		assert.Zero(t, d.run("sign", "-as", as, "-url=http://127.0.0.1:1/a", "-method=head"))
+		assert.Contains(t, d.stdout.String(), want)
+		m, err := capture.Read(d.stdout.Bytes(), as, capture.Options{})
+		assert.True(t, as == "python" || err == nil && m.Method == http.MethodHead, "%s: %v", as, err)
+		assert.NotRegexp(t, "--request|--data", d.stdout.String(), "curl waits for the body of a response, or fails")
+	}
 	var lines []string
 	for _, address := range []string{"http://127.0.0.1:1", "http://127.0.0.1:1/"} {
 		d.stdin = "{}"
@@ -103,6 +117,9 @@ func TestSignUsageErrors(t *testing.T) {
 		"sign -as curl":                              "paymentsvc sign: -as curl: needs -url",
 		"sign -secret-file -":                        "standard input is already read by -secret-file",
 		"sign -trim -as curl -url http://a nul":      "paymentsvc sign: -as curl: the body has a NUL",
+		"sign -as curl -method head -url http://a -": "curl sends HEAD only without a body",
+		"sign -as fetch -method get -url http://a -": "fetch rejects this method or its body",
+		"sign -as fetch -method trace -url http://a": "fetch rejects this method or its body",
 		"sign -scheme-file nul -scheme hex(body) -q": "paymentsvc sign: -scheme and -scheme-file: want only one of these",
 	} {
 		d.stdin = "x"

@@ -47,7 +47,8 @@ func triggerCommand() cli.Command {
 			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")),
 		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
 			"This command chooses the numbers of each status. -set status=N -set status_code=N changes them.\n" +
-			"Exit code 0: the receiver accepted a genuine message with a 2xx, or rejected a bad message. 1: otherwise.",
+			"Exit code 0: the receiver accepted a genuine message with a 2xx, or rejected a bad message with a 4xx except\n" +
+			"404, 405, 408 and 429, or did not respond to a cut body. 1: otherwise.",
 		Examples: []string{
 			"paymentsvc trigger payment.status_changed -order-id o-1 -to http://127.0.0.1:3000/hook",
 			"paymentsvc trigger payment.status_changed -fault forged -to http://127.0.0.1:3000/hook",

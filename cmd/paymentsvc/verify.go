@@ -31,7 +31,7 @@ func verifyCommand() cli.Command {
 			kindFlag("request or notification (default: a body with an event is a notification)"),
 			cli.NewFlag("entry", cli.Int, "N", "number of the message in a HAR file or a list").Checked(cli.AtLeast(1)).OnLine(),
 		),
-		Notes: "FILE is a captured message in one of the forms of discover.\n" +
+		Notes: "FILE is a captured message in one of the forms of discover, except headers with -body.\n" +
 			"Exit code 1: the message is invalid.",
 		Examples: []string{
 			"paymentsvc verify notification.http -tolerance any",

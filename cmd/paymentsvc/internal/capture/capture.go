@@ -92,11 +92,12 @@ func Read(data []byte, name string, o Options) (Message, error) {
 
 // text is a file or a part of a file in UTF-8, with positions for errors.
 type text struct {
-	name    string
-	data    string
-	notes   []string
-	above   int  // lines of the file before data
-	listing bool // true while entry discards errors, so fail need not find positions
+	name      string
+	data      string
+	notes     []string
+	above     int  // lines of the file before data
+	listing   bool // true while entry discards errors, so fail need not find positions
+	commented bool // a request of an .http file, which can have comments between headers
 }
 
 func (t *text) lineOf(at int) int {
@@ -138,8 +139,10 @@ func candidates(data []byte, name string, o Options) (*text, []entry, error) {
 	single := func(read func(*text, Options) (Message, error)) []entry {
 		return []entry{{number: 1, signed: true, read: func() (Message, error) { return t.finish(read(t, o)) }}}
 	}
+	untimed := traceTime.ReplaceAllString(t.data, "$1")
 	switch {
-	case isVerbose(t.data):
+	case isVerbose(untimed):
+		t.data = untimed
 		list = single((*text).verbose)
 	case strings.HasPrefix(first, "{"), strings.HasPrefix(first, "["):
 		list, err = t.json(o)

@@ -3,6 +3,7 @@ package capture
 import (
 	"encoding/base64"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -115,11 +116,14 @@ func TestReadOutputOfCurl(t *testing.T) {
 				command + output + text: {},
 				strings.Replace(output+text, "> \r\n", "> \r\n{\"amount\":10.50}\n", 1): {},
 			} {
-				m, err := Read([]byte(file), "a.txt", o)
-				require.NoError(t, err, "%s, %s: %q", name, end, file)
-				require.Equal(t, `POST http://127.0.0.1:8080/hook {"amount":10.50}`,
-					strings.Replace(m.Method+" "+m.URL.String()+" "+string(m.Body), "https", "http", 1))
-				require.Equal(t, []string{"abab"}, m.Header["Signature"])
+				for _, stamp := range []string{"", "16:31:40.702830 ", "16:31:40.702830 [0-x] "} {
+					stamped := regexp.MustCompile(`(?m)^[*<>{}] `).ReplaceAllString(file, stamp+"$0")
+					m, err := Read([]byte(stamped), "a.txt", o)
+					require.NoError(t, err, "%s, %s: %q", name, end, stamped)
+					require.Equal(t, `POST http://127.0.0.1:8080/hook {"amount":10.50}`,
+						strings.Replace(m.Method+" "+m.URL.String()+" "+string(m.Body), "https", "http", 1))
+					require.Equal(t, []string{"abab"}, m.Header["Signature"])
+				}
 			}
 		}
 	}
@@ -289,6 +293,9 @@ GET {{host}}/balance
 ### a payment
 # @name pay
 POST {{hook}}?a=1
+# X-Off: b
+//X-Off: b
+#X-Off: b
 Signature: abab
 
 ` + body + `
@@ -311,7 +318,8 @@ X-Other: c
 	require.NoError(t, err)
 	require.Equal(t, body, string(m.Body))
 	require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
-	require.Equal(t, 10, m.Line("signature"))
+	require.Equal(t, 13, m.Line("signature"))
+	require.Len(t, m.Header, 1)
 	m, err = Read([]byte(file), "a.http", Options{Open: open, Entry: 3})
 	require.NoError(t, err)
 	require.Equal(t, body, string(m.Body))

@@ -88,6 +88,9 @@ func (t *text) head(lines []line) (Message, error) {
 	}
 	pseudo := map[string]string{} // HTTP/2 pseudo-headers, such as :path, copied from a browser
 	for _, l := range lines {
+		if t.commented && isComment(l.text) {
+			continue
+		}
 		if l.text[0] == ' ' || l.text[0] == '\t' {
 			return m, t.fail(l.at, "this line continues a header: put each header on one line")
 		}
@@ -298,6 +301,9 @@ func (t *text) verbose(o Options) (Message, error) {
 	}
 	return m, err
 }
+
+// traceTime matches the time and the ids that --trace-time and --trace-ids print before a line of curl -v.
+var traceTime = regexp.MustCompile(`(?m)^[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} (?:\[[0-9x-]+\] )?([*<>{}](?:\s|$))`)
 
 // lineOfCurl matches a note, an amount of data, an error, and a progress meter. Terminals show a progress meter without
 // its carriage return.

@@ -29,7 +29,7 @@ func (t *text) sections(o Options) []entry {
 	from, above := 0, 0
 	ends := append(separator.FindAllStringIndex(data, -1), []int{len(data), len(data)})
 	for _, end := range ends {
-		text := &text{name: t.name, data: request(data[from:end[0]]), above: above}
+		text := &text{name: t.name, data: request(data[from:end[0]]), above: above, commented: true}
 		above += strings.Count(data[from:end[1]], "\n")
 		from = end[1]
 		if strings.TrimSpace(text.data) == "" {
@@ -71,9 +71,8 @@ func request(section string) string {
 	began := false
 	for l := range strings.Lines(section) {
 		trimmed := strings.TrimSpace(l)
-		comment := strings.HasPrefix(trimmed, "#") || strings.HasPrefix(trimmed, "//") || strings.HasPrefix(trimmed, "@")
 		switch {
-		case !began && (trimmed == "" || comment):
+		case !began && (trimmed == "" || isComment(trimmed) || strings.HasPrefix(trimmed, "@")):
 			b.WriteByte('\n')
 		case strings.HasPrefix(l, "> {%"), strings.HasPrefix(l, "> ./"), strings.HasPrefix(l, "<> "):
 			return strings.TrimRight(b.String(), "\r\n") + "\n"
@@ -87,6 +86,10 @@ func request(section string) string {
 		return text + "\n\n" // a request without a body needs a blank line
 	}
 	return text + "\n"
+}
+
+func isComment(line string) bool {
+	return strings.HasPrefix(line, "#") || strings.HasPrefix(line, "//")
 }
 
 // section parses one request. The section contains the body or names its file.

@@ -134,7 +134,12 @@ func Code(form string, m Message, file string) (string, error) {
 func curlCommand(m Message, file string) (string, error) {
 	// Without these options, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
 	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}
-	if m.Method != http.MethodPost {
+	switch {
+	case m.Method == http.MethodHead && len(m.Body) > 0:
+		return "", errors.New("curl sends HEAD only without a body: use -as python")
+	case m.Method == http.MethodHead:
+		words = append(words, "--head")
+	case m.Method != http.MethodPost:
 		words = append(words, "--request", m.Method)
 	}
 	words = append(words, m.URL.String())
@@ -142,6 +147,7 @@ func curlCommand(m Message, file string) (string, error) {
 		words = append(words, "--header", name+": "+m.Header.Get(name))
 	}
 	switch body := string(m.Body); {
+	case m.Method == http.MethodHead: // --head excludes data, even empty data
 	case file != "":
 		words = append(words, "--data-binary", "@"+file)
 	case strings.Contains(body, "\x00"):
@@ -173,7 +179,10 @@ var rewritten = regexp.MustCompile(`(?i)/(?:\.|%2e)|\?.*["'<>]|[^!-~]|^https?://
 // fetchCall returns an ECMAScript module.
 func fetchCall(m Message) (string, error) {
 	address, headers := m.URL.String(), map[string]string{}
+	bodiless := m.Method == http.MethodGet || m.Method == http.MethodHead
 	switch {
+	case bodiless && len(m.Body) > 0, slices.Contains([]string{http.MethodConnect, http.MethodTrace, "TRACK"}, m.Method):
+		return "", errors.New("fetch rejects this method or its body: use -as python")
 	case rewritten.MatchString(address):
 		return "", errors.New("fetch rewrites this address, and the signature may cover it: use -as curl")
 	case !utf8.Valid(m.Body):
@@ -182,8 +191,12 @@ func fetchCall(m Message) (string, error) {
 	for _, name := range signedHeaders {
 		headers[name] = m.Header.Get(name)
 	}
+	body := new(string(m.Body))
+	if bodiless {
+		body = nil
+	}
 	var values []any
-	for _, value := range []any{address, m.Method, headers, string(m.Body)} {
+	for _, value := range []any{address, m.Method, headers, body} {
 		text, _ := jsonobject.Encode(value) // encoding these values never fails
 		values = append(values, text)
 	}

@@ -90,11 +90,13 @@ func TestUsageErrorNamesTheFlagOrCommand(t *testing.T) {
 		"try -config gone.json":                 "prog try: gone.json: no such file or directory",
 		"try -secret-file key -scheme hex(bdy)": `prog try: -scheme: column 5: unknown part "bdy", did you mean body?`,
 		"try -scheme hex(body) -scheme-file b":  "prog try: -scheme and -scheme-file: want only one of these settings",
-		"try -secret-file sk_live_1":            "prog try: -secret-file: no such file or directory",
-		"try -tolerance soon":                   `prog try: -tolerance: want a duration of at least 1s, or "any"`,
-		"try":                                   "prog try: -tolerance: not set",
+		"try -secret-file scheme -scheme-file sk": "prog try: -scheme-file: not a scheme, such as hex(",
+		"try -secret-file sk_live_1":              "prog try: -secret-file: no such file or directory",
+		"try -tolerance soon":                     `prog try: -tolerance: want a duration of at least 1s, or "any"`,
+		"try":                                     "prog try: -tolerance: not set",
 	} {
-		p := &process{files: map[string]string{"key": "k"}, run: func(_ context.Context, c *Call) error {
+		files := map[string]string{"key": "k", "scheme": "hex(body)", "sk": "sk_live_1"}
+		p := &process{files: files, run: func(_ context.Context, c *Call) error {
 			var err error
 			switch {
 			case c.Set("secret-file"):

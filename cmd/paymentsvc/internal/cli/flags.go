@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -117,7 +118,7 @@ func sharedFlags() []Flag {
 		NewFlag("scheme-file", File, "FILE", "file with the text of -scheme"),
 		NewFlag("secret-file", File, "FILE", "file with the project secret key; - is standard input"),
 		NewFlag("old-secret-file", File, "FILE", "file with the key before a rotation"),
-		NewFlag("base-url", Address, "URL", "address of the service, {base_url}"),
+		NewFlag("base-url", Address, "URL", "address of the service, {base_url}").Checked(serviceAddress),
 		NewFlag("cacert", File, "FILE", "PEM file with further CA certificates for https"),
 		NewFlag("http2", Bool, "", "send by HTTP/2 only, also without TLS"),
 		NewFlag("partner", Int, "ID", "partner id").Checked(AtLeast(1)),
@@ -195,6 +196,18 @@ func CheckAddress(text string) error {
 func Origin(text string) error {
 	if u, err := address(text); err == nil && u != nil && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
 		return errors.New("want an origin such as https://test.example, without a path")
+	}
+	return nil
+}
+
+// serviceAddress accepts an [Address] that a client of the SDK accepts.
+func serviceAddress(text string) error {
+	_, err := paymentsvc.NewClient(paymentsvc.Config{
+		BaseURL: text, PartnerID: 1, ProjectID: 1,
+		Signer: paymentsvc.SignerFunc(func(*http.Request, []byte) error { return nil }),
+	})
+	if err != nil {
+		return errors.New("want https, or http for a loopback address, without a query")
 	}
 	return nil
 }

@@ -128,14 +128,22 @@ func (c *Call) SchemeText() (text, origin string, err error) {
 	case scheme.rank == file.rank:
 		return "", "", Usagef("%s and %s: want only one of these settings", scheme.Place(), file.Place())
 	case scheme.rank > file.rank:
-		return scheme.Texts[0], scheme.Place(), nil
+		text, origin = scheme.Texts[0], scheme.Place()
+	default:
+		data, err := c.ReadInput(file.Place(), c.Text("scheme-file"))
+		if err != nil {
+			return "", "", err
+		}
+		data, err = withoutMark(file.Place(), data)
+		if err != nil {
+			return "", "", err
+		}
+		text, origin = strings.TrimSpace(string(data)), file.Place()
 	}
-	data, err := c.ReadInput(file.Place(), c.Text("scheme-file"))
-	if err != nil {
-		return "", "", err
+	if !strings.Contains(text, "(") { // the text may be the secret by mistake, and errors of the parser quote words
+		return "", "", Usagef(`%s: not a scheme, such as hex(timestamp "." body)`, origin)
 	}
-	data, err = withoutMark(file.Place(), data)
-	return strings.TrimSpace(string(data)), file.Place(), err
+	return text, origin, nil
 }
 
 // Key returns the scheme with the secret of -secret-file.

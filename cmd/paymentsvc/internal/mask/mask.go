@@ -4,6 +4,8 @@ package mask
 import (
 	"bytes"
 	"encoding/json"
+	"html"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,11 +23,20 @@ var (
 )
 
 // Text replaces secrets, card numbers, destinations and the objects card_data, browser, payer and payee with
-// placeholders, in JSON and in forms.
+// placeholders, in JSON and in forms. It finds secrets with the escapes of HTML, JSON and URLs too, because debug pages
+// of receivers have such escapes.
 func Text(text string, secrets ...paymentsvc.Secret) string {
 	for _, secret := range secrets {
-		if secret != "" {
-			text = strings.ReplaceAll(text, string(secret), "<secret>")
+		plain := string(secret)
+		if plain == "" {
+			continue
+		}
+		quoted, _ := json.Marshal(plain) // encoding a string never fails
+		slashed := strings.ReplaceAll(plain, "/", `\/`)
+		for _, form := range []string{
+			plain, slashed, string(quoted[1 : len(quoted)-1]), html.EscapeString(plain), url.QueryEscape(plain),
+		} {
+			text = strings.ReplaceAll(text, form, "<secret>")
 		}
 	}
 	return maskNumbers(maskFields(text))

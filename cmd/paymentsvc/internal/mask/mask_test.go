@@ -26,6 +26,9 @@ func TestTextHidesSecretsAndFields(t *testing.T) {
 	} {
 		assert.Equal(t, want, Text(text, "s3cret"), text)
 	}
+	for _, text := range []string{`s3/c&<t`, `s3\/c&<t`, `s3/c\u0026\u003ct`, "s3/c&amp;&lt;t", "s3%2Fc%26%3Ct"} {
+		assert.Equal(t, "<secret>", Text(text, "s3/c&<t"))
+	}
 }
 
 func TestAddressesHidesUsersAndQueries(t *testing.T) {
