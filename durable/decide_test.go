@@ -6,6 +6,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
 func TestDecisionsFitTheState(t *testing.T) {
@@ -66,6 +69,43 @@ func TestDecisionsFitTheState(t *testing.T) {
 		decisions, err := s.Decisions(t.Context(), id)
 		require.NoError(t, err)
 		assert.Equal(t, "ada", decisions[0].By)
+	})
+}
+
+// The service does not have the rows yet, because their requests are late. An operator refunds what is unpaid.
+func TestUnpaidWaitsForGrace(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		clock := &clocks{process: time.Now().Add(time.Hour)}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		payment, payout := pay(t, s, "").UserData, queue(t, s, payouts("a", 1)...)[0].UserData
+		runBatch(t, s, nil)
+		decide := func(userData string, kind DecisionKind) error {
+			d := Decision{Kind: kind, UserData: userData, By: "person", Version: get(t, s, userData).Version}
+			return s.Decide(t.Context(), d)
+		}
+		pass(t, db, clock, s.c.Grace-time.Millisecond)
+		for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
+			assert.False(t, DecideUnpaid.Allowed(r))
+			assert.True(t, DecidePaid.Allowed(r))
+			require.ErrorIs(t, decide(r.UserData, DecideUnpaid), ErrUndecidable)
+		}
+		pass(t, db, clock, time.Millisecond)
+		assert.Equal(t, 2, decideAll(t, s, Filter{}, DecideUnpaid))
+
+		_, err := s.HoldPayouts(t.Context(), "person", "restored")
+		require.NoError(t, err)
+		never := queue(t, s, payouts("b", 2)...)
+		require.NoError(t, decide(never[0].UserData, DecideUnpaid), "it was never claimed")
+		lost := notice(paymentsvc.EventPayoutStatusChanged, never[1].UserData, "o", paymentsvc.StatusSuccess)
+		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
+			Key: "k", Event: lost.Event, OrderID: lost.OrderID, UserData: lost.UserData, Amount: ten,
+			StatusDescription: lost.StatusDescription,
+		}))
+		require.ErrorIs(t, decide(never[1].UserData, DecideUnpaid), ErrUndecidable, "a notification is not applied yet")
+		set(t, db, payment, `state = 'unknown', order_id = 'known', claimed_at = due_at + 1000000`)
+		require.NoError(t, decide(payment, DecideUnpaid), "the service has it")
+		assert.Equal(t, StateFailed, get(t, s, payout).State)
 	})
 }
 

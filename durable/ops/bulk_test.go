@@ -58,6 +58,7 @@ func TestBulkPreviewListsItsRowsByLine(t *testing.T) {
 func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	o.age(t)
 	bulk := func(form url.Values) *httptest.ResponseRecorder { return o.request(http.MethodPost, "/bulk", form) }
 	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}}).Code, "nothing is selected")
 	every := url.Values{"decision": {"unpaid"}, "scope": {"all"}, "kind": {"payout"}}
@@ -79,7 +80,6 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2&skipped=1"), "Skipped, because they have changed or must wait: 1.")
 
-	o.age(t)
 	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
 	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
 	require.NoError(t, o.store.Resume(t.Context(), "test"))
@@ -91,6 +91,7 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10")
+	o.age(t)
 	_, err := o.db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON durable_decisions
 		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
 	require.NoError(t, err)
@@ -164,6 +165,7 @@ func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 func TestListIsDecidedAfterAPreview(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	o.age(t)
 	bulk := func(form url.Values, headers ...string) *httptest.ResponseRecorder {
 		return o.request(http.MethodPost, "/bulk", form, headers...)
 	}
