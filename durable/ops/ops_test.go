@@ -808,6 +808,7 @@ func TestLinksStayBelowThePath(t *testing.T) {
 			assert.Regexp(t, "^/ops/", link[1], path)
 		}
 	}
+	assert.Equal(t, "/ops/", o.request(http.MethodGet, "/ops", nil).Header().Get("Location"))
 	w := o.request(http.MethodPost, "/ops/control", url.Values{"do": {"pause"}, "reason": {"x"}})
 	assert.Equal(t, "/ops/", w.Header().Get("Location"))
 }

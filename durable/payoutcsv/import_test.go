@@ -131,6 +131,26 @@ func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 	})
 }
 
+// The first import of the second file stores no payout, because another file has its references.
+func TestImportRejectsAnotherColumnForReferencesOfAnotherFile(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n,i-3,1,x\n"
+		c.Ignore, c.Columns = []string{"id"}, map[string]string{"reference": "invoice"}
+		for n, content := range []string{file, file + "\n"} {
+			r, err := importFile(t, c, content)
+			require.NoError(t, err)
+			assert.EqualValues(t, 3*n, r.Elsewhere)
+		}
+		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"}
+		for range 2 {
+			_, err := importFile(t, c, file+"\n")
+			require.ErrorIs(t, err, durable.ErrInvalid)
+			assert.ErrorContains(t, err, "read another reference in line 2")
+		}
+		assert.Len(t, stored(t, c), 3)
+	})
+}
+
 // Another import stores the file with another column for the references, after this import has read the first lines.
 // The replica does not have these payouts yet.
 func TestImportRejectsAnotherColumnOfAnImportAtTheSameTime(t *testing.T) {
@@ -302,7 +322,7 @@ func TestImportRejectsAFileThatChanges(t *testing.T) {
 			"other content":                    {fileOf(3), header + "other,1,x\n", 0},
 		} {
 			t.Run(name, func(t *testing.T) {
-				_, err := c.DB.ExecContext(t.Context(), `DELETE FROM durable_rows`)
+				_, err := c.DB.ExecContext(t.Context(), `DELETE FROM durable_rows; DELETE FROM durable_batches`)
 				require.NoError(t, err)
 				result, err := Import(t.Context(), c, &changing{contents: []string{f.checked, f.changed}})
 				require.ErrorIs(t, err, ErrFileChanged)
