@@ -355,11 +355,10 @@ func TestNothingSecretIsShown(t *testing.T) {
 		note(p)
 		queued := queue(t, s, p)
 		note(queued)
-		tx, err := db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
+		tx := begin(t, db.DB)
 		other := p
 		other.Amount = paymentsvc.MustParseAmount("1")
-		queued, err = s.QueuePayouts(t.Context(), tx, other)
+		queued, err := s.QueuePayouts(t.Context(), tx, other)
 		require.NoError(t, err)
 		require.ErrorIs(t, queued[0].Err, ErrConflict)
 		note(queued[0].Err.Error())

@@ -92,9 +92,8 @@ func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10")
 	o.age(t)
-	_, err := o.db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON durable_decisions
+	o.exec(`CREATE TRIGGER full BEFORE INSERT ON durable_decisions
 		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
-	require.NoError(t, err)
 	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
 	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
@@ -145,8 +144,7 @@ func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	hold := func() {
-		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
-		require.NoError(t, err)
+		o.hold()
 	}
 	hold()
 	o.queue("march", "1.00")
@@ -211,8 +209,7 @@ func TestListIsDecidedAfterAPreview(t *testing.T) {
 
 func TestListOfTheGreatestLengthIsConfirmed(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
-	require.NoError(t, err)
+	o.hold()
 	queued := o.queue("march", slices.Repeat([]string{"1.00"}, 1000)...)
 	text := make([]string, len(queued))
 	for i, q := range queued {
@@ -235,16 +232,14 @@ func TestReleaseStopsAtAnotherHold(t *testing.T) {
 		text string
 	}{0: {422, "Payouts are held again."}, 1000: {503, "Rows decided before the error: 1000. Payouts are held again."}} {
 		o := newOffice(t, ops.Config{})
-		_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
-		require.NoError(t, err)
+		o.hold()
 		o.queue("march", slices.Repeat([]string{"1.00"}, 1001)...)
 		form := url.Values{"scope": {"all"}, "decision": {"release"}, "held": {"1"}}
 		form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
 		form.Set("sure", "yes")
-		_, err = o.db.ExecContext(t.Context(), fmt.Sprintf(`CREATE TRIGGER again AFTER UPDATE ON durable_mark
+		o.exec(fmt.Sprintf(`CREATE TRIGGER again AFTER UPDATE ON durable_mark
 			WHEN (SELECT COUNT(*) FROM durable_rows WHERE generation = 2) = %d
 			BEGIN UPDATE durable_control SET generation = 3; END`, released))
-		require.NoError(t, err)
 		w := o.request(http.MethodPost, "/bulk", form)
 		assert.Equal(t, want.code, w.Code)
 		assert.Contains(t, w.Body.String(), want.text)

@@ -90,8 +90,19 @@ type office struct {
 // age ends the Grace of all calls. With the next number of a claim, durable does not take the claim for lost.
 func (o *office) age(t *testing.T) {
 	t.Helper()
-	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
-	require.NoError(t, err)
+	o.exec(`UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
+}
+
+func (o *office) exec(statement string, args ...any) {
+	o.t.Helper()
+	_, err := o.db.ExecContext(o.t.Context(), statement, args...)
+	require.NoError(o.t, err)
+}
+
+func (o *office) hold() {
+	o.t.Helper()
+	_, err := o.store.HoldPayouts(o.t.Context(), "ada", "a restore")
+	require.NoError(o.t, err)
 }
 
 func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, durable.Config{}) }
@@ -266,10 +277,9 @@ func TestFilesShowRejectedRowsAndTheImport(t *testing.T) {
 		{0, 2500, 1001, 0, `0 of 0<div class="why">import not complete: line 1001 of about 2501</div></td>`},
 		{2, 2500, 9, 0, `line 9 of about 2503</div><div class="why">2 rejected rows: not paid</div></td>`},
 	} {
-		_, err := o.db.ExecContext(t.Context(), `INSERT INTO durable_batches
+		o.exec(`INSERT INTO durable_batches
 			(id, name, created_at, rejected, expected_rows, line, complete) VALUES ($1, '', 1, $2, $3, $4, $5)`,
 			n, c.rejected, c.expected, c.line, c.complete)
-		require.NoError(t, err)
 		for _, path := range []string{"/", "/files"} {
 			assert.Contains(t, o.page(path), c.want)
 		}
@@ -290,8 +300,7 @@ func TestPrunedPayoutsAreCountedAndFound(t *testing.T) {
 		`UPDATE durable_rows SET created_at = created_at - 86400000, updated_at = updated_at - 86400000`,
 		`UPDATE durable_notifications SET received_at = received_at - 86400000`,
 	} {
-		_, err := o.db.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
+		o.exec(statement)
 	}
 	assert.NotContains(t, o.page("/files"), "pruned")
 	pruned, err := o.store.Prune(t.Context(), day)
@@ -356,8 +365,7 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 		`UPDATE durable_rows SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`,
 		`UPDATE durable_orders SET created_at = created_at - 3 * 86400000 WHERE user_data = $1`,
 	} {
-		_, err := o.db.ExecContext(t.Context(), statement, queued[0].UserData)
-		require.NoError(t, err)
+		o.exec(statement, queued[0].UserData)
 	}
 	overview := o.page("/")
 	for _, text := range []string{
@@ -400,9 +408,8 @@ func TestOverdueRowIsMarkedAsStillPending(t *testing.T) {
 	o := newOfficeWith(t, ops.Config{Login: ada}, durable.Config{PendingReview: 48 * time.Hour})
 	queued := o.queue("march", "1.00", "1.00")
 	assert.NotContains(t, o.page("/row/"+queued[0].UserData), `id="choice-seen"`, "it is too young")
-	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET created_at = created_at - 3 * 86400000;
+	o.exec(`UPDATE durable_rows SET created_at = created_at - 3 * 86400000;
 		UPDATE durable_orders SET created_at = created_at - 3 * 86400000`)
-	require.NoError(t, err)
 	row := "/row/" + queued[0].UserData
 	o.confirm(row, url.Values{"decision": {"seen"}}, o.page(row), `id="choice-seen"`)
 	assert.NotContains(t, o.page(row), "Needs review")
@@ -543,8 +550,7 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	for _, reason := range []string{"first", "second"} {
 		require.NoError(t, o.store.Pause(t.Context(), "ada", reason))
-		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
-		require.NoError(t, err)
+		o.hold()
 		page := o.page("/")
 		resume := hidden(page, `id="resume"`)
 		resume.Set("do", "resume")
@@ -552,15 +558,13 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
 		require.NoError(t, o.store.Pause(t.Context(), "grace", reason))
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code)
-		_, err = o.db.ExecContext(t.Context(), `UPDATE durable_control SET pause_until = 1`) // long ago
-		require.NoError(t, err)
+		o.exec(`UPDATE durable_control SET pause_until = 1`) // long ago
 		resume = hidden(o.page("/"), `id="resume"`)
 		resume.Set("do", "resume")
 		require.NoError(t, o.store.Resume(t.Context(), "ada"))
 		require.NoError(t, o.store.Pause(t.Context(), "grace", reason))
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code, "a later pause with the same reason")
-		_, err = o.store.HoldPayouts(t.Context(), "ada", "a restore")
-		require.NoError(t, err)
+		o.hold()
 		end := hidden(page, `id="end-hold"`)
 		end.Set("do", "end-hold")
 		end.Set("sure", "yes")
@@ -574,14 +578,12 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 // The form fits the hold, but another hold begins before its end.
 func TestFormEndsNoHoldThatBeginsMeanwhile(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
-	require.NoError(t, err)
+	o.hold()
 	end := hidden(o.page("/"), `id="end-hold"`)
 	end.Set("do", "end-hold")
 	end.Set("sure", "yes")
-	_, err = o.db.ExecContext(t.Context(), `CREATE TRIGGER again BEFORE UPDATE OF hold ON durable_control
+	o.exec(`CREATE TRIGGER again BEFORE UPDATE OF hold ON durable_control
 		BEGIN SELECT RAISE(IGNORE); END`) // the statement changes no row, as after another hold
-	require.NoError(t, err)
 	w := o.request(http.MethodPost, "/control", end)
 	assert.Equal(t, 422, w.Code)
 	assert.Contains(t, w.Body.String(), "The pause or the hold has changed meanwhile")
@@ -707,8 +709,7 @@ func TestTextShowsNoCardNumber(t *testing.T) {
 	o.send()
 	o.age(t)
 	needReview := func() {
-		_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET error_code = $1, review_reason = $1`, "no "+card)
-		require.NoError(t, err)
+		o.exec(`UPDATE durable_rows SET error_code = $1, review_reason = $1`, "no "+card)
 	}
 	needReview()
 	require.NoError(t, o.store.Pause(t.Context(), card, card+" is empty"))
@@ -770,9 +771,8 @@ func TestLargeFilesAreCountedUpToALimit(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	o.queue("march", "1.00")
 	for _, batch := range []string{"large", "larger", "third"} {
-		_, err := o.db.ExecContext(t.Context(), `INSERT INTO durable_batches (id, name, created_at)
+		o.exec(`INSERT INTO durable_batches (id, name, created_at)
 			VALUES ($1, $1, 4000000000000)`, batch)
-		require.NoError(t, err)
 		o.copyRow("march", batch, 10_001)
 	}
 	page := o.page("/files")
@@ -781,18 +781,16 @@ func TestLargeFilesAreCountedUpToALimit(t *testing.T) {
 	}
 	assert.Equal(t, 2, strings.Count(page, "10000 of the last 10000<"), "the page counts 20000 payouts")
 	assert.Contains(t, o.page("/"), "5000 of the last 5000<")
-	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET review_reason = 'look'
+	o.exec(`UPDATE durable_rows SET review_reason = 'look'
 		WHERE created_at = (SELECT MIN(created_at) FROM durable_rows WHERE batch = 'large') AND batch = 'large'`)
-	require.NoError(t, err)
 	assert.Contains(t, o.page("/files"), `batch=large&amp;kind=payout&amp;review=1">1 or more</a>`, "an older payout")
 	for _, c := range []struct{ row, want string }{
 		{"oldest", "> 100 of the last 100<"}, {"newest", "> 99 of the last 100<"},
 	} {
-		_, err := o.db.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'created'
+		o.exec(`UPDATE durable_rows SET state = 'created'
 			WHERE batch = 'third' AND created_at = (SELECT
 				CASE $1 WHEN 'oldest' THEN MIN(created_at) ELSE MAX(created_at) END FROM durable_rows WHERE batch = 'third')`,
 			c.row)
-		require.NoError(t, err)
 		assert.Contains(t, o.page("/files"), c.want, "the newest are counted")
 	}
 }
@@ -835,8 +833,7 @@ func TestNotificationsWithoutARowAreShown(t *testing.T) {
 	for _, text := range []string{"lost-1", "basket-7"} {
 		assert.Contains(t, o.page("/find?q="+text), "lost-1")
 	}
-	_, err := o.db.ExecContext(t.Context(), `UPDATE durable_notifications SET received_at = received_at - 301000`)
-	require.NoError(t, err)
+	o.exec(`UPDATE durable_notifications SET received_at = received_at - 301000`)
 	assert.Contains(t, o.page("/"), "1 notification without a row")
 	assert.Contains(t, o.page("/"), "lost-1")
 }

@@ -102,7 +102,7 @@ func TestImportCountsPayoutsOfOtherFiles(t *testing.T) {
 
 func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n3,i-3,1,x\n"
+		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n,i-3,1,x\n"
 		c.Scale = -1 // rejects the second payout
 		c.Ignore, c.Columns = []string{"id"}, map[string]string{"reference": "invoice"}
 		_, err := importFile(t, c, file)
@@ -111,19 +111,17 @@ func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 		r, err := importFile(t, c, file)
 		require.NoError(t, err)
 		assert.Equal(t, []int64{1, 2}, []int64{r.New, r.Known}, "other options add missing payouts")
-		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"}
-		_, err = importFile(t, c, file)
-		require.ErrorIs(t, err, durable.ErrInvalid)
-		assert.ErrorContains(t, err, "read another reference in line 2")
-		assert.Len(t, stored(t, c), 3)
-		for _, statement := range []string{
-			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`, `DELETE FROM durable_queue`,
-		} {
-			_, err := c.DB.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
-		}
-		_, err = c.Store.Prune(t.Context(), 24*time.Hour)
+		r, err = importFile(t, c, file+"\n") // stores no payout, because the first file has its references
 		require.NoError(t, err)
+		assert.EqualValues(t, 3, r.Elsewhere)
+		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"} // rejects the third payout
+		for _, again := range []string{file, file + "\n", file + "\n"} {
+			_, err = importFile(t, c, again)
+			require.ErrorIs(t, err, durable.ErrInvalid)
+			assert.ErrorContains(t, err, "read another reference in line 2")
+		}
+		assert.Len(t, stored(t, c), 3)
+		prune(t, c, "%")
 		_, err = importFile(t, c, file)
 		require.ErrorIs(t, err, durable.ErrInvalid)
 		assert.ErrorContains(t, err, "are pruned")
@@ -131,24 +129,14 @@ func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 	})
 }
 
-// The first import of the second file stores no payout, because another file has its references.
-func TestImportRejectsAnotherColumnForReferencesOfAnotherFile(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n,i-3,1,x\n"
-		c.Ignore, c.Columns = []string{"id"}, map[string]string{"reference": "invoice"}
-		for n, content := range []string{file, file + "\n"} {
-			r, err := importFile(t, c, content)
-			require.NoError(t, err)
-			assert.EqualValues(t, 3*n, r.Elsewhere)
-		}
-		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"}
-		for range 2 {
-			_, err := importFile(t, c, file+"\n")
-			require.ErrorIs(t, err, durable.ErrInvalid)
-			assert.ErrorContains(t, err, "read another reference in line 2")
-		}
-		assert.Len(t, stored(t, c), 3)
-	})
+// prune prunes the payouts with references like a pattern.
+func prune(t *testing.T, c ImportConfig, pattern string) {
+	t.Helper()
+	_, err := c.DB.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0
+		WHERE reference LIKE '`+pattern+`'; DELETE FROM durable_queue`)
+	require.NoError(t, err)
+	_, err = c.Store.Prune(t.Context(), 24*time.Hour)
+	require.NoError(t, err)
 }
 
 // Another import stores the file with another column for the references, after this import has read the first lines.
@@ -365,7 +353,7 @@ func TestImportReportsTheFailedDatabase(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		require.NoError(t, c.DB.Close())
 		c.Wait = -1
-		_, err := Import(t.Context(), c, strings.NewReader(fileOf(1)))
+		_, err := importFile(t, c, fileOf(1))
 		require.ErrorIs(t, err, ErrDatabase)
 		require.ErrorIs(t, WriteResults(t.Context(), io.Discard, c.Store, durable.Filter{}), ErrDatabase)
 	})
@@ -401,15 +389,7 @@ func TestResultsNamePrunedPayouts(t *testing.T) {
 		file := header + "salary-1,1.50," + card + "\nsalary-2,2.50," + card + "\n"
 		result, err := Import(t.Context(), c, strings.NewReader(file))
 		require.NoError(t, err)
-		for _, statement := range []string{
-			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0 WHERE reference = 'salary-1'`,
-			`DELETE FROM durable_queue`,
-		} {
-			_, err = c.DB.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
-		}
-		_, err = c.Store.Prune(t.Context(), 24*time.Hour)
-		require.NoError(t, err)
+		prune(t, c, "salary-1")
 		var out strings.Builder
 		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(file), Options{}))
 		assert.Contains(t, out.String(), "\nsalary-1,2,1.50,pruned,,,,,\nsalary-2,3,2.50,created,")
@@ -527,14 +507,14 @@ func TestImportEndsItsRetries(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 
 	c.Wait = time.Nanosecond
-	_, err = Import(t.Context(), c, strings.NewReader(fileOf(1)))
+	_, err = importFile(t, c, fileOf(1))
 	require.ErrorIs(t, err, ErrDatabase)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 
 	n.refuse, c.Wait = 0, time.Hour
 	_, err = c.DB.ExecContext(t.Context(), `DROP TABLE durable_batches`)
 	require.NoError(t, err)
-	_, err = Import(t.Context(), c, strings.NewReader(fileOf(1)))
+	_, err = importFile(t, c, fileOf(1))
 	require.ErrorIs(t, err, ErrDatabase, "a rejected statement is not retried")
 }
 
