@@ -69,17 +69,18 @@ func fileWith(t *testing.T, text string) string {
 	return file
 }
 
-// command runs a command, and returns its exit status and output.
-func command(t *testing.T, args ...string) (int, string) {
+// command runs a command, compares its exit status, and returns its output.
+func command(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	var out output
 	ctx, cancel := context.WithTimeout(t.Context(), patience) // should it serve
 	defer cancel()
-	code := run(ctx, append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...), from(), &out, &out)
+	args = append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...)
+	assert.Equal(t, code, run(ctx, args, from(), &out, &out), "%s", &out)
 	for _, secret := range []string{card, key, oldKey, "hunter2"} {
 		assert.NotContains(t, out.String(), secret)
 	}
-	return code, out.String()
+	return out.String()
 }
 
 // open returns the program with its store, for the time of the test.
