@@ -97,9 +97,7 @@ func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
 	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
 	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
-	w := o.request(http.MethodPost, "/bulk", form)
-	assert.Equal(t, 503, w.Code)
-	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1.")
+	assert.Contains(t, o.respond(503, http.MethodPost, "/bulk", form), "Rows decided before the error: 1.")
 }
 
 func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
@@ -240,9 +238,7 @@ func TestReleaseStopsAtAnotherHold(t *testing.T) {
 		o.exec(fmt.Sprintf(`CREATE TRIGGER again AFTER UPDATE ON durable_mark
 			WHEN (SELECT COUNT(*) FROM durable_rows WHERE generation = 2) = %d
 			BEGIN UPDATE durable_control SET generation = 3; END`, released))
-		w := o.request(http.MethodPost, "/bulk", form)
-		assert.Equal(t, want.code, w.Code)
-		assert.Contains(t, w.Body.String(), want.text)
+		assert.Contains(t, o.respond(want.code, http.MethodPost, "/bulk", form), want.text)
 		o.send()
 		assert.Zero(t, o.service.total())
 	}
@@ -252,9 +248,7 @@ func TestPageDoesNotSortALargeFile(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	o.queue("march", "3.00")
 	o.copyRow("march", "march", 5000)
-	w := o.request(http.MethodGet, "/rows?batch=march&order=line", nil)
-	assert.Equal(t, 422, w.Code)
-	assert.Contains(t, w.Body.String(), "at most 5000 rows")
+	assert.Contains(t, o.respond(422, http.MethodGet, "/rows?batch=march&order=line", nil), "at most 5000 rows")
 	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}}
 	page := o.request(http.MethodPost, "/bulk", form).Body.String()
 	assert.Contains(t, page, `<dd id="n">5001</dd>`)

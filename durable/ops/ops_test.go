@@ -190,11 +190,17 @@ func (o *office) request(method, path string, form url.Values, headers ...string
 	return w
 }
 
+// respond returns the body of a response with a status.
+func (o *office) respond(code int, method, path string, form url.Values) string {
+	o.t.Helper()
+	w := o.request(method, path, form)
+	require.Equal(o.t, code, w.Code, "%s: %s", path, w.Body)
+	return w.Body.String()
+}
+
 func (o *office) page(path string) string {
 	o.t.Helper()
-	w := o.request(http.MethodGet, path, nil)
-	require.Equal(o.t, 200, w.Code, "%s: %s", path, w.Body)
-	return w.Body.String()
+	return o.respond(200, http.MethodGet, path, nil)
 }
 
 // pages returns the references on a page and on the pages after it.
@@ -538,10 +544,9 @@ func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
 	o.send()
 	assert.Zero(t, o.service.total(), "what is held stays so")
 
-	w := o.request(http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
-	require.Equal(t, 200, w.Code)
-	assert.Contains(t, w.Body.String(), `<dd id="sum">1.00</dd>`)
-	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
+	body := o.respond(200, http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
+	assert.Contains(t, body, `<dd id="sum">1.00</dd>`)
+	o.confirm("/bulk", nil, body, `id="confirm"`)
 	o.send()
 	assert.Equal(t, 1, o.service.starts(first[0].UserData))
 }
@@ -584,9 +589,7 @@ func TestFormEndsNoHoldThatBeginsMeanwhile(t *testing.T) {
 	end.Set("sure", "yes")
 	o.exec(`CREATE TRIGGER again BEFORE UPDATE OF hold ON durable_control
 		BEGIN SELECT RAISE(IGNORE); END`) // the statement changes no row, as after another hold
-	w := o.request(http.MethodPost, "/control", end)
-	assert.Equal(t, 422, w.Code)
-	assert.Contains(t, w.Body.String(), "The pause or the hold has changed meanwhile")
+	assert.Contains(t, o.respond(422, http.MethodPost, "/control", end), "The pause or the hold has changed meanwhile")
 }
 
 func TestPageRejectsRequests(t *testing.T) {
@@ -649,9 +652,7 @@ func TestPageWithoutLoginRejectsDecisions(t *testing.T) {
 		row: {"decision": {"paid"}, "sure": {"yes"}, "version": {"1"}}, "/control": {"do": {"pause"}, "reason": {"x"}},
 		"/bulk": {"decision": {"paid"}, "scope": {"all"}, "state": {"unknown"}}, "/unreadable": {"key": {"x"}},
 	} {
-		w := o.request(http.MethodPost, path, form)
-		assert.Equal(t, http.StatusForbidden, w.Code, path)
-		assert.Contains(t, w.Body.String(), "ops.Config.Login is not set", path)
+		assert.Contains(t, o.respond(http.StatusForbidden, http.MethodPost, path, form), "ops.Config.Login is not set", path)
 	}
 }
 
@@ -661,10 +662,9 @@ func TestSecondPauseOrHoldKeepsTheReasonOfTheFirst(t *testing.T) {
 	before, err := o.store.HoldPayouts(t.Context(), "durable", "another database")
 	require.NoError(t, err)
 	for _, do := range []string{"pause", "hold"} { // forms of a page from before
-		w := o.request(http.MethodPost, "/control", url.Values{"do": {do}, "reason": {"lunch"}})
-		assert.Equal(t, 422, w.Code)
-		assert.Contains(t, w.Body.String(), "the account has no funds")
-		assert.Contains(t, w.Body.String(), "another database")
+		body := o.respond(422, http.MethodPost, "/control", url.Values{"do": {do}, "reason": {"lunch"}})
+		assert.Contains(t, body, "the account has no funds")
+		assert.Contains(t, body, "another database")
 	}
 	status, err := o.store.Status(t.Context())
 	require.NoError(t, err)
@@ -678,8 +678,7 @@ func TestPauseReplacesAPauseThatWouldEnd(t *testing.T) {
 	status, err := o.store.Status(t.Context())
 	require.NoError(t, err)
 	require.True(t, status.Paused && !status.Until.IsZero())
-	w := o.request(http.MethodPost, "/control", url.Values{"do": {"pause"}, "reason": {"lunch"}})
-	assert.Equal(t, 303, w.Code)
+	o.respond(303, http.MethodPost, "/control", url.Values{"do": {"pause"}, "reason": {"lunch"}})
 	assert.Contains(t, o.page("/"), "Reason: lunch<")
 }
 
@@ -815,9 +814,7 @@ func TestPageReportsAnUnavailableDatabase(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	require.NoError(t, o.db.Close())
 	for _, path := range []string{"/", "/rows", "/files", "/find?q=x", "/row/x"} {
-		w := o.request(http.MethodGet, path, nil)
-		assert.Equal(t, 503, w.Code, path)
-		assert.Contains(t, w.Body.String(), "The database does not respond", path)
+		assert.Contains(t, o.respond(503, http.MethodGet, path, nil), "The database does not respond", path)
 	}
 	body, _ := io.ReadAll(o.request(http.MethodPost, "/control", url.Values{"do": {"resume"}}).Body)
 	assert.Contains(t, string(body), "The database does not respond")
@@ -862,15 +859,13 @@ func TestUnreadableNotificationsAreReviewed(t *testing.T) {
 		slices.Reverse(list)
 	}
 	for range 2 { // the second time, another operator was faster
-		w := o.request(http.MethodPost, "/unreadable", url.Values{"key": {list[0].Key}})
-		assert.Equal(t, http.StatusSeeOther, w.Code)
+		o.respond(http.StatusSeeOther, http.MethodPost, "/unreadable", url.Values{"key": {list[0].Key}})
 	}
 	assert.NotContains(t, o.page("/unreadable"), "status: missing")
 	assert.Contains(t, o.page("/"), "1 unreadable notification, oldest")
 	require.NoError(t, o.db.Close())
 	assert.Equal(t, http.StatusServiceUnavailable, o.request(http.MethodGet, "/unreadable", nil).Code)
-	w := o.request(http.MethodPost, "/unreadable", url.Values{"key": {list[1].Key}})
-	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	o.respond(http.StatusServiceUnavailable, http.MethodPost, "/unreadable", url.Values{"key": {list[1].Key}})
 }
 
 func ExampleNew() {
