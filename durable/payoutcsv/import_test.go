@@ -131,7 +131,9 @@ func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 func prune(t *testing.T, c ImportConfig, pattern string) {
 	t.Helper()
 	_, err := c.DB.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0
-		WHERE reference LIKE '`+pattern+`'; DELETE FROM durable_queue`)
+		WHERE reference LIKE $1`, pattern)
+	require.NoError(t, err)
+	_, err = c.DB.ExecContext(t.Context(), `DELETE FROM durable_queue`)
 	require.NoError(t, err)
 	_, err = c.Store.Prune(t.Context(), 24*time.Hour)
 	require.NoError(t, err)

@@ -165,15 +165,15 @@ func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) e
 	return t.record(ctx, userData, Started, orderID)
 }
 
-// Apply applies a notification once, in one transaction. Pass it to [paymentsvc.Webhook.Handler].
+// Apply applies a notification once. Pass it to [paymentsvc.Webhook.Handler].
 func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
-	err := t.apply(ctx, n)
-	if err != nil { // perhaps a concurrent Insert for the same order, which the second attempt sees
-		err = t.apply(ctx, n)
+	if t.apply(ctx, n) == nil {
+		return nil
 	}
-	return err
+	return t.apply(ctx, n) // the first attempt may conflict with a concurrent Insert for the same order
 }
 
+// apply applies a notification in one transaction.
 func (t *Table) apply(ctx context.Context, n *paymentsvc.Notification) error {
 	tx, err := t.DB.BeginTx(ctx, nil)
 	if err != nil {
