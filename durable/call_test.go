@@ -269,15 +269,10 @@ func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
 		again := queue(t, s, p)[0]
 		require.NoError(t, again.Err)
 		assert.False(t, again.New)
-		pay := NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten}
-		first, err := s.Pay(t.Context(), pay)
-		require.NoError(t, err)
-		second, err := s.Pay(t.Context(), pay)
-		require.NoError(t, err)
-		assert.Equal(t, first, second)
+		first := pay(t, s, "basket")
+		assert.Equal(t, first, pay(t, s, "basket"))
 		assert.Equal(t, "https://pay.example/"+first.OrderID, first.RedirectURL)
-		pay.Amount = paymentsvc.MustParseAmount("1")
-		_, err = s.Pay(t.Context(), pay)
+		_, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: amount.Amount})
 		require.ErrorIs(t, err, ErrConflict)
 	})
 }

@@ -175,9 +175,7 @@ func TestListIsDecidedAfterAPreview(t *testing.T) {
 		first + "\n" + first + "\n4111 " + card + " " + second: "Entries of the list without a row: 2. The first is entry 3.",
 		strings.Repeat(first+" ", 1000) + card:                 "Entries of the list without a row: 1.",
 	} {
-		w := bulk(list(text))
-		assert.Equal(t, 422, w.Code)
-		assert.Contains(t, w.Body.String(), want)
+		assert.Contains(t, o.respond(422, http.MethodPost, "/bulk", list(text)), want)
 	}
 	many := list("")
 	for n := range 1001 {

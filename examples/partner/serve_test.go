@@ -37,12 +37,8 @@ func TestServeRunsWithoutSettings(t *testing.T) {
 	until(t, page, state(durable.StateSucceeded))
 	until(t, s.Admin+"/metrics", `durable_rows{kind="payout",state="pending"} 0`)
 	for _, path := range []string{"/", "/metrics"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Admin+path, nil)
-		require.NoError(t, err)
-		r.Host = "foreign.example"
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
+		foreign := func(r *http.Request) { r.Host = "foreign.example" }
+		resp, _ := exchange(t, http.MethodGet, s.Admin+path, nil, foreign)
 		assert.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode, path)
 	}
 	overview := read(t, s.Admin+"/")
@@ -254,15 +250,8 @@ func TestShopRejectsRequests(t *testing.T) {
 		{"422", "card", "same-origin", strings.Repeat("x", 17<<10)},
 	} {
 		form := url.Values{"amount": {"1"}, "type": {c.kind}, "basket": {uuid.NewString()}, "more": {c.more}}
-		r, err := http.NewRequestWithContext(
-			t.Context(), http.MethodPost, s.Public+"/checkout", strings.NewReader(form.Encode()),
-		)
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Sec-Fetch-Site", c.site)
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
+		from := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", c.site) }
+		resp, _ := exchange(t, http.MethodPost, s.Public+"/checkout", form, from)
 		assert.Contains(t, resp.Status, c.status)
 		assert.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 		assert.Equal(t, "no-referrer", resp.Header.Get("Referrer-Policy"))
