@@ -302,12 +302,8 @@ func TestPrunedPayoutsAreCountedAndFound(t *testing.T) {
 	}
 	require.NoError(t, o.store.Notified(t.Context(), n))
 	const day = 24 * time.Hour
-	for _, statement := range []string{
-		`UPDATE durable_rows SET created_at = created_at - 86400000, updated_at = updated_at - 86400000`,
-		`UPDATE durable_notifications SET received_at = received_at - 86400000`,
-	} {
-		o.exec(statement)
-	}
+	o.exec(`UPDATE durable_rows SET created_at = created_at - 86400000, updated_at = updated_at - 86400000;
+		UPDATE durable_notifications SET received_at = received_at - 86400000`)
 	assert.NotContains(t, o.page("/files"), "pruned")
 	pruned, err := o.store.Prune(t.Context(), day)
 	require.NoError(t, err)

@@ -91,13 +91,9 @@ func TestPayoutsReportsPrunedPayouts(t *testing.T) {
 	file := fileWith(t, "reference,amount,destination\na,1,x\n")
 	command(t, exitDone, append(args, "payouts", file)...)
 	p := open(t, args...)
-	for _, statement := range []string{
-		`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`,
-		`UPDATE durable_orders SET state = 'succeeded', created_at = 0`,
-	} {
-		_, err := p.db.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
-	}
+	_, err := p.db.ExecContext(t.Context(), `UPDATE durable_orders SET state = 'succeeded', created_at = 0;
+		UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`)
+	require.NoError(t, err)
 	pruned, err := p.store.Prune(t.Context(), 24*time.Hour)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, pruned)

@@ -413,20 +413,15 @@ func TestOldPendingPaymentsNeedReview(t *testing.T) {
 // pauseByForm sends the form of a pause to the operators' page, with names in X-User, and returns the HTTP status.
 func pauseByForm(t *testing.T, s *serving, names ...string) int {
 	t.Helper()
-	form := strings.NewReader("do=pause&reason=lunch")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+"/control", form)
-	require.NoError(t, err)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header["X-User"] = names
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
+	form := url.Values{"do": {"pause"}, "reason": {"lunch"}}
+	named := func(r *http.Request) { r.Header["X-User"] = names }
+	resp, _ := exchange(t, http.MethodPost, s.Admin+"/control", form, named)
 	return resp.StatusCode
 }
 
 func TestDecisionsNeedTheNameOfAnOperator(t *testing.T) {
 	demo := startServing(t, from())
-	assert.Equal(t, 200, pauseByForm(t, demo))
+	assert.Equal(t, 303, pauseByForm(t, demo))
 	assert.Contains(t, read(t, demo.Admin+"/"), "Paused by demo")
 	flags := serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "partner.db"))
 	nobody := startServing(t, from(), flags...)
@@ -434,13 +429,13 @@ func TestDecisionsNeedTheNameOfAnOperator(t *testing.T) {
 	assert.Contains(t, nobody.Out.String(), "nobody can decide")
 	nobody.Stop(t)
 	one := startServing(t, from(), append(flags, "-admin-user", "ada")...)
-	assert.Equal(t, 200, pauseByForm(t, one))
+	assert.Equal(t, 303, pauseByForm(t, one))
 	assert.Contains(t, read(t, one.Admin+"/"), "Paused by ada")
 	flags = serviceFlags(t, startService(t).URL, filepath.Join(t.TempDir(), "login.db"))
 	login := startServing(t, from(), append(flags, "-admin-user-header", "X-User")...)
 	assert.Equal(t, 403, pauseByForm(t, login))
 	assert.Equal(t, 403, pauseByForm(t, login, "eve", "ada"), "the proxy kept a name sent by the client")
 	assert.NotContains(t, read(t, login.Admin+"/"), "Paused")
-	assert.Equal(t, 200, pauseByForm(t, login, "grace"))
+	assert.Equal(t, 303, pauseByForm(t, login, "grace"))
 	assert.Contains(t, read(t, login.Admin+"/"), "Paused by grace")
 }
