@@ -155,7 +155,7 @@ type Call struct {
 type Round struct {
 	Recorded, Requested, Claimed int // outcomes recorded, rows requested, rows claimed
 	Duration                     time.Duration
-	Err                          error
+	Err                          error // of the database; its text may contain values of rows
 }
 
 // Step is a point between two steps.
