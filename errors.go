@@ -98,6 +98,9 @@ type signing struct {
 
 // Error returns one line with the endpoint, the outcome, and the reason.
 func (e *Error) Error() string {
+	if e == nil {
+		return "paymentsvc: a nil *Error"
+	}
 	var b strings.Builder
 	b.WriteString("paymentsvc: " + e.Endpoint + ": ")
 	switch e.Outcome {

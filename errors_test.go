@@ -205,6 +205,7 @@ func TestErrorClockSkewNeedsAValidDate(t *testing.T) {
 		assert.False(t, known)
 		_, known = (*paymentsvc.Error)(nil).RetryAfter()
 		assert.False(t, known)
+		assert.Equal(t, "paymentsvc: a nil *Error", (*paymentsvc.Error)(nil).Error())
 	})
 	t.Run("unknown without a response", func(t *testing.T) {
 		_, err := pay(t.Context(), newClient(t, refusingPort(t)))

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,10 +72,7 @@ func (r callResult) finish(record error) {
 	if r.span == nil {
 		return
 	}
-	if record == nil {
-		record = printable(r.err)
-	}
-	r.span.end(record)
+	r.span.end(printable(cmp.Or(record, r.err)))
 }
 
 // effect is the effect of a call on the pause, which all processes share.
@@ -173,7 +171,8 @@ func onlyFailure(err error) *paymentsvc.Error {
 
 // printable returns an error for logs and hooks. Only the text of a Client's own error is known to contain no secret.
 func printable(err error) error {
-	if _, ok := err.(*paymentsvc.Error); ok || err == nil { //nolint:errorlint // the text of a wrapper may contain more
+	failure, _ := err.(*paymentsvc.Error) //nolint:errorlint // the text of a wrapper may contain more
+	if failure != nil || err == nil {
 		return err
 	}
 	if errors.Is(err, errLate) {
@@ -184,8 +183,8 @@ func printable(err error) error {
 
 // classify returns the result of a start with an error.
 func (s *Store) classify(j job, err error) callResult {
-	failure, ok := errors.AsType[*paymentsvc.Error](err)
-	if !ok {
+	failure, _ := errors.AsType[*paymentsvc.Error](err)
+	if failure == nil {
 		failure = &paymentsvc.Error{Err: err} // not from a Client, so the outcome is unknown
 	}
 	r := callResult{job: j, err: err}
@@ -231,6 +230,6 @@ func (s *Store) insufficientFunds(j job, failure *paymentsvc.Error) bool {
 	if failure.HTTPStatus == http.StatusPaymentRequired {
 		return true
 	}
-	reported, ok := errors.AsType[*paymentsvc.ServiceError](failure)
-	return ok && slices.Contains(s.c.InsufficientFundsCodes, reported.Code)
+	reported, _ := errors.AsType[*paymentsvc.ServiceError](failure)
+	return reported != nil && slices.Contains(s.c.InsufficientFundsCodes, reported.Code)
 }

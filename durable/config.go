@@ -78,10 +78,10 @@ type Config struct {
 	// default is 2 minutes.
 	Lease time.Duration
 	// Grace is the time after the last claim of a row in which a request may still reach the service. During Grace, a
-	// Store ignores NotFound, and rejects [DecideResend] for an unknown payout. Grace must be at least the sum of Timeout
-	// and 2 minutes, because after a network failure of 55 seconds, the operating system delivered a request 54 seconds
-	// late. The default is this sum. All processes, including the operators' page, need the same Grace, based on the
-	// longest Timeout.
+	// Store ignores NotFound, and rejects [DecideResend] and [DecideUnpaid] for an unknown row. Grace must be at least the
+	// sum of Timeout and 2 minutes, because after a network failure of 55 seconds, the operating system delivered a
+	// request 54 seconds late. The default is this sum. All processes, including the operators' page, need the same Grace,
+	// based on the longest Timeout.
 	Grace time.Duration
 	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
@@ -155,7 +155,7 @@ type Call struct {
 type Round struct {
 	Recorded, Requested, Claimed int // outcomes recorded, rows requested, rows claimed
 	Duration                     time.Duration
-	Err                          error
+	Err                          error // of the database; its text may contain values of rows
 }
 
 // Step is a point between two steps.

@@ -228,9 +228,8 @@ func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
 			OnChange: func(context.Context, *sql.Tx, Event) error { changes++; return nil },
 		})
 		q := queue(t, s, payouts("a", 1)...)
-		generation, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
-		_, err = s.Release(t.Context(), "person", generation, Filter{})
+		generation := hold(t, s)
+		_, err := s.Release(t.Context(), "person", generation, Filter{})
 		require.NoError(t, err)
 		runBatch(t, s, nil)
 		r := get(t, s, q[0].UserData)
@@ -243,11 +242,9 @@ func TestReleaseIsOfOneHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
 		s := openStore(t, db, Config{Service: f})
-		first, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
+		first := hold(t, s)
 		queue(t, s, payouts("a", 2)...)
-		second, err := s.HoldPayouts(t.Context(), "person", "restored again")
-		require.NoError(t, err)
+		second := hold(t, s)
 		for _, generation := range []int64{first, second + 1, 0} {
 			n, err := s.Release(t.Context(), "person", generation, Filter{})
 			require.ErrorIs(t, err, ErrChanged)
@@ -277,12 +274,10 @@ func TestReleaseWaitsForAHold(t *testing.T) {
 	db := postgres(t)
 	f := &service{}
 	s := openStore(t, db, Config{Service: f})
-	generation, err := s.HoldPayouts(t.Context(), "person", "restored")
-	require.NoError(t, err)
+	generation := hold(t, s)
 	queue(t, s, payouts("a", 2)...)
-	hold, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	_, err = hold.ExecContext(t.Context(), `UPDATE durable_control SET generation = generation + 1`)
+	hold := begin(t, db.DB)
+	_, err := hold.ExecContext(t.Context(), `UPDATE durable_control SET generation = generation + 1`)
 	require.NoError(t, err)
 	type result struct {
 		n   int
@@ -310,8 +305,7 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 			s := openStore(t, db, Config{Service: f})
 			r := pay(t, s, "")
 			assert.Equal(t, StateCreated, r.State)
-			_, err := s.HoldPayouts(t.Context(), "person", "restored")
-			require.NoError(t, err)
+			hold(t, s)
 			r = get(t, s, r.UserData)
 			assert.Empty(t, r.ErrorCode, "or it would be rejected if the service does not have it")
 			assert.True(t, r.MayHaveStarted, "or a later rejection would be believed")
@@ -465,9 +459,8 @@ func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{Service: &service{}})
 	q := queue(t, s, payouts("a", 1)...)
-	tx, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), `INSERT INTO durable_claims
+	tx := begin(t, db.DB)
+	_, err := tx.ExecContext(t.Context(), `INSERT INTO durable_claims
 		(user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, 'T', 1, due_at, due_at + 1, created_at FROM durable_rows`)
 	require.NoError(t, err)
@@ -512,9 +505,7 @@ func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		db.SetMaxOpenConns(1)
 		s := openStore(t, db, Config{})
-		tx, err := db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
-		defer func() { _ = tx.Rollback() }()
+		begin(t, db.DB)
 		n := notice(paymentsvc.EventPayoutStatusChanged, "u", "o", success)
 		for name, f := range map[string]func(context.Context) error{
 			"Ready":     s.Ready,

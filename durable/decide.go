@@ -16,12 +16,13 @@ type DecisionKind string
 const (
 	// DecidePaid makes the row succeeded, because the service has paid it.
 	DecidePaid DecisionKind = "paid"
-	// DecideUnpaid makes the row failed, because the service has not paid it and never will.
+	// DecideUnpaid makes the row failed, because the service has not paid it and never will. It waits as DecideResend
+	// does, because OnChange may refund or pay in another way.
 	DecideUnpaid DecisionKind = "unpaid"
 	// DecideFound makes the row pending, because the service has it under Decision.OrderID. See [StatePending].
 	DecideFound DecisionKind = "found"
-	// DecideResend sends a payout again, with the same user_data, because the service does not have it. An unknown payout
-	// must wait for Config.Grace after its last call, because a late request may still arrive.
+	// DecideResend sends a payout again, with the same user_data, because the service does not have it. An unknown row
+	// without an order_id must wait for Config.Grace after its last call, because a late request may still arrive.
 	DecideResend DecisionKind = "again"
 	// DecidePoll makes a poll of the service due. The next [Store.Sweep] polls.
 	DecidePoll DecisionKind = "ask"
@@ -60,7 +61,8 @@ func (k DecisionKind) Allowed(r Row) bool {
 		}
 		return r.State == StateUnknown || r.State == StatePending || settled && review || r.Held
 	case DecideUnpaid:
-		return r.State == StateUnknown || r.State == StatePending || settled && review || stuck || r.Held
+		return r.State == StateUnknown && r.ResendAt.IsZero() || r.State == StatePending || settled && review || stuck ||
+			r.Held
 	case DecideResend:
 		// The document specifies no look-up of a payout by user_data, so only an operator can find out whether the service
 		// has the payout. The service certainly has a payout with an order_id.
@@ -99,14 +101,9 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 
 // decide applies d to r if d fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
-	if d.Kind == DecideResend {
-		now, err := tx.Now(ctx)
-		if err != nil {
+	if d.Kind == DecideResend || d.Kind == DecideUnpaid {
+		if err := s.checkNothingArrives(ctx, tx, r); err != nil {
 			return err
-		}
-		if s.graceLeft(r, now) > 0 {
-			return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
-				ErrUndecidable, s.c.Grace)
 		}
 	}
 	early := d.Kind == DecideAcknowledge && r.State == row.Pending && s.c.PendingReview > 0 // before it is overdue
@@ -135,14 +132,6 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	case DecideFound:
 		r.State = row.Pending
 	case DecideResend:
-		// Even an unapplied notification shows that the service has the payout.
-		unnotified, err := tx.Unnotified(ctx, r)
-		if err != nil {
-			return err
-		}
-		if !unnotified {
-			return fmt.Errorf("%w: a notification about the payout is not applied yet", ErrUndecidable)
-		}
 		r.State, r.ErrorCode, r.MayHaveStarted, r.Due = row.Created, "", true, 0
 		if err := tx.CurrentGeneration(ctx, r); err != nil {
 			return err
@@ -153,10 +142,28 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	return nil
 }
 
-// graceLeft returns the rest of Grace of an unknown payout without an order_id. If the time of the claim is in the
+// checkNothingArrives returns an error if the last request may still arrive, or if a notification is not applied yet.
+// Even an unapplied notification shows that the service has the row.
+func (s *Store) checkNothingArrives(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if s.graceLeft(r, now) > 0 {
+		return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
+			ErrUndecidable, s.c.Grace)
+	}
+	unnotified, err := tx.Unnotified(ctx, r)
+	if err == nil && !unnotified {
+		err = fmt.Errorf("%w: a notification about the row is not applied yet", ErrUndecidable)
+	}
+	return err
+}
+
+// graceLeft returns the rest of Grace of an unknown row without an order_id. If the time of the claim is in the
 // future, the database's clock was wrong, so this process must watch the row for Grace.
 func (s *Store) graceLeft(r *row.Row, now int64) time.Duration {
-	if r.State != row.Unknown || r.Kind != row.Payout || r.OrderID != "" || r.OrderIDTaken {
+	if r.State != row.Unknown || r.OrderID != "" || r.OrderIDTaken {
 		return 0
 	}
 	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func TestDecisionsFitTheState(t *testing.T) {
 		queue(t, s, payouts("a", 2)...)
 		id, other := derived("test", KindPayout, "a-0000"), derived("test", KindPayout, "a-0001")
 		placed := func(columns string) Row {
-			set(t, db, id, `order_id = '', order_id_taken = 0, review_reason = ''`)
+			set(t, db, id, `order_id = '', order_id_taken = 0, review_reason = '', claimed_at = 0`)
 			set(t, db, id, columns)
 			return get(t, s, id)
 		}
@@ -35,6 +36,9 @@ func TestDecisionsFitTheState(t *testing.T) {
 			{`state = 'unknown'`, "", DecidePaid, StateSucceeded, nil},
 			{`state = 'unknown'`, "theirs", DecidePaid, "", ErrOrderID},
 			{`state = 'unknown', order_id = 'o'`, "p", DecideUnpaid, "", ErrOrderID},
+			{`state = 'unknown', order_id = 'o', claimed_at = due_at`, "", DecideUnpaid, StateFailed, nil},
+			{`state = 'unknown', claimed_at = due_at`, "", DecideUnpaid, "", ErrUndecidable},
+			{`state = 'unknown'`, "", DecideUnpaid, StateFailed, nil}, // never claimed
 			{`state = 'unknown'`, "o", DecideFound, StatePending, nil},
 			{`state = 'unknown'`, "", DecideFound, "", ErrOrderID},
 			{`state = 'unknown'`, "o", DecideResend, "", ErrOrderID},
@@ -58,8 +62,7 @@ func TestDecisionsFitTheState(t *testing.T) {
 		r := placed(`state = 'unknown', may_have_started = 0`)
 		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: id, Version: r.Version}), ErrInvalid)
 		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: "none", By: "person"}), ErrNotFound)
-		_, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
+		hold(t, s)
 		assert.Equal(t, 1, decideAll(t, s, Filter{State: StateUnknown}, DecideResend))
 		assert.True(t, get(t, s, id).MayHaveStarted)
 		assert.False(t, get(t, s, id).Held, "a person has asked: it is not held")
@@ -69,29 +72,34 @@ func TestDecisionsFitTheState(t *testing.T) {
 	})
 }
 
-// The service does not have the payout yet, because its request is late.
-func TestResendWaitsForGrace(t *testing.T) {
+// The service does not have the rows yet, because their requests are late.
+func TestResendAndUnpaidWaitForGrace(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
 		clock := &clocks{process: time.Now().Add(time.Hour)}
 		s := openShimmed(t, db, Config{Service: f}, clock)
-		q := queue(t, s, payouts("a", 1)...)
+		payment, q := pay(t, s, ""), queue(t, s, payouts("a", 1)...)
 		runBatch(t, s, nil)
 		r := get(t, s, q[0].UserData)
 		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "person", Version: r.Version}
-		listed := func() Row { return collect(t, s.Rows(t.Context(), Filter{}))[0] }
+		unpaid, refund := d, Decision{Kind: DecideUnpaid, UserData: payment.UserData, By: "person", Version: payment.Version}
+		unpaid.Kind = DecideUnpaid
+		listed := func() Row { return collect(t, s.Rows(t.Context(), Filter{Kind: KindPayout}))[0] }
 		setClock(t, db, clock.Now().Add(s.c.Grace-time.Millisecond))
-		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		for _, early := range []Decision{d, unpaid, refund} {
+			require.ErrorIs(t, s.Decide(t.Context(), early), ErrUndecidable)
+		}
 		assert.Equal(t, r.ClaimedAt.Add(s.c.Grace), listed().ResendAt)
-		assert.False(t, DecideResend.Allowed(listed()))
+		assert.False(t, DecideResend.Allowed(listed()) || DecideUnpaid.Allowed(listed()))
+		assert.True(t, DecidePaid.Allowed(listed()))
 		for _, columns := range []string{`order_id = 'o'`, `order_id = '', order_id_taken = 1`} {
 			set(t, db, r.UserData, columns)
 			assert.Zero(t, listed().ResendAt, "it can never be sent again")
 		}
 		set(t, db, r.UserData, `order_id_taken = 0`)
 		setClock(t, db, clock.Now().Add(s.c.Grace))
-		assert.True(t, DecideResend.Allowed(listed()))
-		require.NoError(t, s.Decide(t.Context(), d))
+		assert.True(t, DecideResend.Allowed(listed()) && DecideUnpaid.Allowed(listed()))
+		require.NoError(t, errors.Join(s.Decide(t.Context(), d), s.Decide(t.Context(), refund)))
 		assert.Equal(t, StateCreated, get(t, s, r.UserData).State)
 
 		runBatch(t, s, nil)

@@ -88,8 +88,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
 	require.NoError(t, s.Drained(t.Context()))
 	require.NoError(t, s.Resume(t.Context(), "ada"))
-	_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
-	require.NoError(t, err)
+	hold(t, s)
 	queue(t, s, payouts("held", 1)...)
 	n, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
 	require.NoError(t, err)
@@ -133,8 +132,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "another", success)))
 	cut := &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}
 	require.NoError(t, s.KeepUnreadable(t.Context(), cut))
-	_, err := s.HoldPayouts(t.Context(), "ada", "a restore")
-	require.NoError(t, err)
+	hold(t, s)
 	queue(t, s, payouts("held", 1)...)
 	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
 	owner.Exec(t, `UPDATE durable_queue SET created_at = created_at - 1000000`,
@@ -150,7 +148,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 			SET paused = 0, pause_until = EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - `+age)
 		assert.Equal(t, stopped, figures()[1], "a timed pause, %s ms after its end", age)
 	}
-	_, err = monitor.ExecContext(t.Context(), `SELECT body FROM durable_unreadable`)
+	_, err := monitor.ExecContext(t.Context(), `SELECT body FROM durable_unreadable`)
 	require.ErrorContains(t, err, "permission denied")
 	_, err = monitor.ExecContext(t.Context(), `SELECT destination FROM durable_rows`)
 	require.ErrorContains(t, err, "permission denied")

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -286,10 +287,25 @@ func waitUntil(t testing.TB, f func() bool) {
 	}
 }
 
-func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
-	tx, err := s.ledger.DB.BeginTx(t.Context(), nil)
+// begin begins a transaction, which ends with the test at the latest.
+func begin(t testing.TB, db *sql.DB) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }()
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// hold holds the payouts and returns the generation.
+func hold(t testing.TB, s *Store) int64 {
+	t.Helper()
+	generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	return generation
+}
+
+func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
+	tx := begin(t, s.ledger.DB)
 	queued, err := s.QueuePayouts(t.Context(), tx, p...)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())

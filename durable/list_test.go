@@ -64,8 +64,7 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 
 		require.NoError(t, s.Pause(t.Context(), "ada", "month's end"))
 		assert.True(t, status(t, s).Paused)
-		_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
-		require.NoError(t, err)
+		hold(t, s)
 		queue(t, s, payouts("held", 3)...)
 		n, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
 		require.NoError(t, err)

@@ -125,9 +125,8 @@ func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 	t.Helper()
 	database{DB: s.ledger.DB}.Exec(t, `UPDATE durable_rows SET state = 'failed' WHERE state = 'created'`,
 		`DELETE FROM durable_queue`, `DELETE FROM durable_claims`)
-	tx, err := s.ledger.DB.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }()
+	tx := begin(t, s.ledger.DB)
+	var err error
 	if k == KindPayout {
 		_, err = s.QueuePayouts(t.Context(), tx, NewPayout{Reference: id, Amount: ten, Destination: "4111111111111111"})
 	} else {
@@ -357,12 +356,10 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		}
 		pass(t, db, clock, 48*time.Hour)
 		require.NoError(t, s.Sweep(t.Context()))
-		_, err := s.HoldPayouts(t.Context(), "person", "restored")
-		require.NoError(t, err)
+		hold(t, s)
 		queue(t, s, payouts("a", 1)...)
-		tx, err := db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
-		_, err = s.QueuePayments(t.Context(), tx, NewPayment{Key: "queued", Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		tx := begin(t, db.DB)
+		_, err := s.QueuePayments(t.Context(), tx, NewPayment{Key: "queued", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit())
 		n, err := s.Release(t.Context(), "person", status(t, s).Generation, Filter{})
@@ -375,9 +372,10 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		r := get(t, s, payout)
 		assert.Equal(t, StateCreated, r.State)
 		set(t, db, payout, `state = 'unknown'`)
-		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: payout, By: "person",
-			Version: r.Version}),
-			ErrUndecidable)
+		for _, kind := range []DecisionKind{DecideResend, DecideUnpaid} {
+			d := Decision{Kind: kind, UserData: payout, By: "person", Version: r.Version}
+			require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		}
 		require.NoError(t, s.Sweep(t.Context()))
 		for userData, state := range names {
 			assert.Equal(t, state, get(t, s, userData).State)

@@ -171,6 +171,16 @@ func (s *Store) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, t
 	return nil
 }
 
+// Batch returns the batch with an ID. The error wraps [ErrNotFound] if the ID is unknown. Batch reads from the database
+// of [Open].
+func (s *Store) Batch(ctx context.Context, id string) (Batch, error) {
+	stored, err := s.ledger.Batch(ctx, s.ledger.DB, id)
+	if err != nil {
+		return Batch{}, fmt.Errorf("durable: batch: %w", err)
+	}
+	return Batch(stored), nil
+}
+
 // Batches yields all batches, the newest first.
 func (s *Store) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {

@@ -175,7 +175,7 @@ type pendingPolls struct {
 
 type pollsOfKind struct {
 	after    ledger.Place
-	failures int       // successive polls without a response about the row
+	failures int       // successive passes with a poll without a response about the row
 	resume   time.Time // end of the wait after failures
 }
 
@@ -236,7 +236,9 @@ func (p *pendingPolls) observe(now time.Time, kind row.Kind, err error) {
 		polls.failures = 0
 		return
 	}
-	polls.failures++
+	if !now.Before(polls.resume) { // otherwise another poll of the same pass has failed
+		polls.failures++
+	}
 	retryAfter, _ := failure.RetryAfter()
 	wait := max(schedule.Backoff(polls.failures+3, time.Minute), min(retryAfter, maxRetryAfter))
 	if resume := now.Add(wait); resume.After(polls.resume) {

@@ -275,7 +275,9 @@ func TestPollsOfPendingRowsWaitForTheService(t *testing.T) {
 		for range 60 {
 			if kind, _, due := s.pending.begin(now, 2*time.Second); due {
 				passes[kind]++
-				s.pending.observe(now, kind, map[row.Kind]error{row.Payout: test.err}[kind])
+				for range 5 { // polls of one pass
+					s.pending.observe(now, kind, map[row.Kind]error{row.Payout: test.err}[kind])
+				}
 			}
 			now = now.Add(2 * time.Second)
 		}
@@ -427,5 +429,14 @@ func TestProcessesShareThePollsOfPendingRows(t *testing.T) {
 			sum += <-counts
 		}
 		assert.Equal(t, 50, sum)
+
+		broken := `ALTER TABLE durable_rows ADD CHECK (polls < 2) NOT VALID`
+		if db.SQLite {
+			broken = `CREATE TRIGGER broken BEFORE UPDATE OF polls ON durable_rows BEGIN SELECT RAISE(ABORT, 'broken'); END`
+		}
+		db.Exec(t, `UPDATE durable_rows SET due_at = 0`, broken)
+		_, next, err := s.ledger.DuePending(t.Context(), row.Payment, ledger.Place{}, 1)
+		require.Error(t, err)
+		assert.Zero(t, next, "the next pass reads the page again")
 	})
 }

@@ -28,13 +28,11 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 		}
 	}}})
 	queue(t, s, payouts("held", 1)...) // it does not end the wait
-	_, err := s.HoldPayouts(t.Context(), "ada", "a restore")
-	require.NoError(t, err)
+	hold(t, s)
 	require.NoError(t, s.EndHold(t.Context(), "ada", status(t, s).Generation))
 	queue(t, s, payouts("a", 2)...)
-	tx, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), `SELECT FROM durable_queue FOR UPDATE`)
+	tx := begin(t, db.DB)
+	_, err := tx.ExecContext(t.Context(), `SELECT FROM durable_queue FOR UPDATE`)
 	require.NoError(t, err)
 	var calls int
 	ended := make(chan error, 1)

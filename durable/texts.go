@@ -78,11 +78,11 @@ var codePattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 // contain the destination. Otherwise it is the HTTP status, or "invalid request".
 func errorCode(err error, destination string) string {
 	text := "invalid request"
-	if failure, ok := errors.AsType[*paymentsvc.Error](err); ok && failure.HTTPStatus != 0 {
+	if failure, _ := errors.AsType[*paymentsvc.Error](err); failure != nil && failure.HTTPStatus != 0 {
 		text = "HTTP " + strconv.Itoa(failure.HTTPStatus)
 	}
-	reported, ok := errors.AsType[*paymentsvc.ServiceError](err)
-	if !ok || !codePattern.MatchString(reported.Code) {
+	reported, _ := errors.AsType[*paymentsvc.ServiceError](err)
+	if reported == nil || !codePattern.MatchString(reported.Code) {
 		return text
 	}
 	if d := lettersAndDigits(destination); d != "" && strings.Contains(lettersAndDigits(reported.Code), d) {

@@ -146,8 +146,8 @@ type Row struct {
 	// Overdue reports a pending row older than [Config].PendingReview, without a review by an operator within this time.
 	// Only [Store.Rows] and [Store.Find] set it.
 	Overdue bool
-	// ResendAt is the end of [Config].Grace for an unknown payout without an order_id, or zero after Grace and for other
-	// rows. Only [Store.Rows] and [Store.Find] set it.
+	// ResendAt is the end of [Config].Grace for an unknown row without an order_id, or zero after Grace and for other
+	// rows. Until then [DecideResend] and [DecideUnpaid] are not allowed. Only [Store.Rows] and [Store.Find] set it.
 	ResendAt time.Time
 	// Version changes with each change of the row except a claim, or a poll without a result. See [Decision].
 	Version int64

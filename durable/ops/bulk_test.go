@@ -58,6 +58,7 @@ func TestBulkPreviewListsItsRowsByLine(t *testing.T) {
 func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	o.age(t)
 	bulk := func(form url.Values) *httptest.ResponseRecorder { return o.request(http.MethodPost, "/bulk", form) }
 	assert.Equal(t, 422, bulk(url.Values{"decision": {"unpaid"}}).Code, "nothing is selected")
 	every := url.Values{"decision": {"unpaid"}, "scope": {"all"}, "kind": {"payout"}}
@@ -79,7 +80,6 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2&skipped=1"), "Skipped, because they have changed or must wait: 1.")
 
-	o.age(t)
 	w = bulk(url.Values{"decision": {"again"}, "scope": {"all"}, "kind": {"payout"}, "state": {"unknown"}})
 	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
 	require.NoError(t, o.store.Resume(t.Context(), "test"))
@@ -91,15 +91,13 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10")
-	_, err := o.db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON durable_decisions
+	o.age(t)
+	o.exec(`CREATE TRIGGER full BEFORE INSERT ON durable_decisions
 		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
-	require.NoError(t, err)
 	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
 	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
 	form.Set("sure", "yes")
-	w := o.request(http.MethodPost, "/bulk", form)
-	assert.Equal(t, 503, w.Code)
-	assert.Contains(t, w.Body.String(), "Rows decided before the error: 1.")
+	assert.Contains(t, o.respond(503, http.MethodPost, "/bulk", form), "Rows decided before the error: 1.")
 }
 
 func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
@@ -144,8 +142,7 @@ func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	hold := func() {
-		_, err := o.store.HoldPayouts(t.Context(), "ada", "a restore")
-		require.NoError(t, err)
+		o.hold()
 	}
 	hold()
 	o.queue("march", "1.00")
@@ -164,6 +161,7 @@ func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 func TestListIsDecidedAfterAPreview(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "2.00", "2.10", "2.25", "1.00")
+	o.age(t)
 	bulk := func(form url.Values, headers ...string) *httptest.ResponseRecorder {
 		return o.request(http.MethodPost, "/bulk", form, headers...)
 	}
@@ -177,9 +175,7 @@ func TestListIsDecidedAfterAPreview(t *testing.T) {
 		first + "\n" + first + "\n4111 " + card + " " + second: "Entries of the list without a row: 2. The first is entry 3.",
 		strings.Repeat(first+" ", 1000) + card:                 "Entries of the list without a row: 1.",
 	} {
-		w := bulk(list(text))
-		assert.Equal(t, 422, w.Code)
-		assert.Contains(t, w.Body.String(), want)
+		assert.Contains(t, o.respond(422, http.MethodPost, "/bulk", list(text)), want)
 	}
 	many := list("")
 	for n := range 1001 {
@@ -209,8 +205,7 @@ func TestListIsDecidedAfterAPreview(t *testing.T) {
 
 func TestListOfTheGreatestLengthIsConfirmed(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
-	require.NoError(t, err)
+	o.hold()
 	queued := o.queue("march", slices.Repeat([]string{"1.00"}, 1000)...)
 	text := make([]string, len(queued))
 	for i, q := range queued {
@@ -233,19 +228,15 @@ func TestReleaseStopsAtAnotherHold(t *testing.T) {
 		text string
 	}{0: {422, "Payouts are held again."}, 1000: {503, "Rows decided before the error: 1000. Payouts are held again."}} {
 		o := newOffice(t, ops.Config{})
-		_, err := o.store.HoldPayouts(t.Context(), "test", "a restore")
-		require.NoError(t, err)
+		o.hold()
 		o.queue("march", slices.Repeat([]string{"1.00"}, 1001)...)
 		form := url.Values{"scope": {"all"}, "decision": {"release"}, "held": {"1"}}
 		form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
 		form.Set("sure", "yes")
-		_, err = o.db.ExecContext(t.Context(), fmt.Sprintf(`CREATE TRIGGER again AFTER UPDATE ON durable_mark
+		o.exec(fmt.Sprintf(`CREATE TRIGGER again AFTER UPDATE ON durable_mark
 			WHEN (SELECT COUNT(*) FROM durable_rows WHERE generation = 2) = %d
 			BEGIN UPDATE durable_control SET generation = 3; END`, released))
-		require.NoError(t, err)
-		w := o.request(http.MethodPost, "/bulk", form)
-		assert.Equal(t, want.code, w.Code)
-		assert.Contains(t, w.Body.String(), want.text)
+		assert.Contains(t, o.respond(want.code, http.MethodPost, "/bulk", form), want.text)
 		o.send()
 		assert.Zero(t, o.service.total())
 	}
@@ -255,9 +246,7 @@ func TestPageDoesNotSortALargeFile(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	o.queue("march", "3.00")
 	o.copyRow("march", "march", 5000)
-	w := o.request(http.MethodGet, "/rows?batch=march&order=line", nil)
-	assert.Equal(t, 422, w.Code)
-	assert.Contains(t, w.Body.String(), "at most 5000 rows")
+	assert.Contains(t, o.respond(422, http.MethodGet, "/rows?batch=march&order=line", nil), "at most 5000 rows")
 	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}}
 	page := o.request(http.MethodPost, "/bulk", form).Body.String()
 	assert.Contains(t, page, `<dd id="n">5001</dd>`)

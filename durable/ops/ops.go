@@ -96,7 +96,9 @@ func New(store *durable.Store, c Config) http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	protected := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(onlyText(mux), maxForm))
-	return http.StripPrefix(c.Path, secure(OnlyHosts(c.Hosts, protected)))
+	below := http.NewServeMux() // redirects c.Path to the overview
+	below.Handle(c.Path+"/", http.StripPrefix(c.Path, protected))
+	return secure(OnlyHosts(c.Hosts, below))
 }
 
 // operator is the context key of the operator's name.

@@ -148,12 +148,11 @@ func (p *page) fileName(ctx context.Context, id string) (string, error) {
 	if id == "" {
 		return "", nil
 	}
-	for batch, err := range p.store.Batches(ctx) {
-		if err != nil || batch.ID == id {
-			return batch.Name, err
-		}
+	batch, err := p.store.Batch(ctx, id)
+	if errors.Is(err, durable.ErrNotFound) {
+		err = nil
 	}
-	return "", nil
+	return batch.Name, err
 }
 
 // find shows the rows with a user_data, an order_id or a reference. For a single row it redirects to the row's page.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math/big"
 	"strings"
@@ -66,6 +67,25 @@ func check(file io.Reader, o Options, accepted func(Row)) (Report, error) {
 	}
 	report := c.report()
 	return report, o.compare(report, c.totalRow)
+}
+
+// digester hashes payouts.
+type digester struct {
+	hash.Hash
+	n int
+}
+
+// add adds a payout. It returns the hash of the batch if the batch now has batchRows payouts.
+func (d *digester) add(row Row) (sum [sha256.Size]byte, full bool) {
+	// No accepted text contains NUL.
+	_, _ = fmt.Fprintf(d, "%d\x00%s\x00%s\x00%s\x00", row.Line, row.Reference, row.Amount.String(), row.Destination)
+	d.n++
+	if d.n < batchRows {
+		return sum, false
+	}
+	sum = [sha256.Size]byte(d.Sum(nil))
+	*d = digester{Hash: sha256.New()}
+	return sum, true
 }
 
 // compare compares a report with the expected payouts. totalRow is the line of a last payout that may be a total, or 0.

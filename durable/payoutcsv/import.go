@@ -135,27 +135,43 @@ type importer struct {
 	line    int64          // line number of the last row read
 	read    int64          // line of the last row read by another Import
 	earlier map[int64]bool // lines of the stored payouts, see loadEarlier
-	payouts []durable.NewPayout
-	added   sum
-	result  Result
+	// corrected is the number of rows rejected by another Import, but not by this Import. fresh counts the new payouts in
+	// lines up to read.
+	corrected, fresh int64
+	payouts          []durable.NewPayout
+	added            sum
+	result           Result
 }
 
 // open stores a new batch, or loads the progress of another Import of the same file.
 func (i *importer) open(ctx context.Context) error {
-	err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
-		i.batch, err = i.Store.AddBatch(ctx, tx, durable.Batch{
-			ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
-			Rejected: i.result.Report.Rejected,
+	err := i.retry(ctx, func() (err error) {
+		i.batch, err = i.Store.Batch(ctx, i.result.Batch)
+		if !errors.Is(err, durable.ErrNotFound) {
+			return err
+		}
+		return i.try(ctx, func(tx *sql.Tx) (err error) {
+			i.batch, err = i.addBatch(ctx, tx)
+			return err
 		})
-		return err
 	})
 	i.read, i.earlier = i.batch.Line, nil
+	i.corrected = i.batch.Rejected - i.result.Report.Rejected
 	return err
 }
 
+// addBatch stores the batch. If another Import has stored it, addBatch updates only the number of rejected rows.
+func (i *importer) addBatch(ctx context.Context, tx *sql.Tx) (durable.Batch, error) {
+	return i.Store.AddBatch(ctx, tx, durable.Batch{
+		ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
+		Rejected: i.result.Report.Rejected,
+	})
+}
+
 // compareEarlier returns an error if another Import has read another reference in the line of a payout, or may have,
-// because payouts of the file are pruned. It compares only lines with a new reference, because a known reference is not
-// paid again.
+// because payouts of the file are pruned. Another Import has stored each reference it has read, perhaps with another
+// file, so the new references of its lines are those of corrected rows. compareEarlier compares only lines with a new
+// reference, because a known reference is not paid again.
 func (i *importer) compareEarlier(ctx context.Context) error {
 	var again []durable.NewPayout
 	for _, p := range i.payouts {
@@ -171,17 +187,19 @@ func (i *importer) compareEarlier(ctx context.Context) error {
 		compared, err = i.Store.Compare(ctx, again...)
 		return err
 	})
+	fresh := i.fresh
 	for n, one := range compared {
 		if !errors.Is(one.Err, durable.ErrNotFound) {
 			continue
 		}
+		fresh++
 		if err := i.loadEarlier(ctx); err != nil {
 			return err
 		}
 		line := again[n].Line
 		switch {
-		case i.earlier[line]:
-			return fmt.Errorf("%w: an earlier import of this file read another reference in line %d: "+
+		case i.earlier[line], i.batch.Pruned == 0 && fresh > i.corrected:
+			return fmt.Errorf("%w: an earlier import of this file read another reference in line %d or above: "+
 				"import it with the same columns and separator (-columns)", durable.ErrInvalid, line)
 		case i.batch.Pruned > 0:
 			return fmt.Errorf("%w: the reference in line %d is new, and payouts of an earlier import of this file are pruned, "+
@@ -263,25 +281,6 @@ func permanent(err error) bool {
 // and an error of the system.
 var temporaryClasses = []string{"08", "25", "40", "53", "55", "57", "58"}
 
-// digester hashes payouts.
-type digester struct {
-	hash.Hash
-	n int
-}
-
-// add adds a payout. It returns the hash of the batch if the batch now has batchRows payouts.
-func (d *digester) add(row Row) (sum [sha256.Size]byte, full bool) {
-	// No accepted text contains NUL.
-	_, _ = fmt.Fprintf(d, "%d\x00%s\x00%s\x00%s\x00", row.Line, row.Reference, row.Amount.String(), row.Destination)
-	d.n++
-	if d.n < batchRows {
-		return sum, false
-	}
-	sum = [sha256.Size]byte(d.Sum(nil))
-	*d = digester{Hash: sha256.New()}
-	return sum, true
-}
-
 // rows stores the full batches. The payouts after the last full batch stay in i.payouts until Import has compared the
 // hash of the whole file.
 func (i *importer) rows(ctx context.Context, file io.Reader) error {
@@ -331,6 +330,9 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 				}
 			}
 			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
+			if err == nil && complete {
+				_, err = i.addBatch(ctx, tx)
+			}
 			added := slices.ContainsFunc(queued, func(q durable.Queued) bool { return q.New })
 			if err != nil || !added || i.Wake == nil {
 				return err
@@ -362,6 +364,9 @@ func (i *importer) count(queued []durable.Queued) {
 			}
 		case q.New:
 			i.result.New++
+			if i.payouts[n].Line <= i.read {
+				i.fresh++
+			}
 			i.added.add(exact(i.payouts[n].Amount))
 		default:
 			i.result.Known++

@@ -74,9 +74,11 @@ func fileOf(n int) string {
 	return b.String()
 }
 
-func importFile(t *testing.T, c ImportConfig, file string) (Result, error) {
+func imported(t *testing.T, c ImportConfig, file string) Result {
 	t.Helper()
-	return Import(t.Context(), c, strings.NewReader(file))
+	result, err := Import(t.Context(), c, strings.NewReader(file))
+	require.NoError(t, err)
+	return result
 }
 
 // The second file has the references of the first, as if they named persons.
@@ -93,8 +95,7 @@ func TestImportCountsPayoutsOfOtherFiles(t *testing.T) {
 			{header + "b,1,x\nc,1,x\n", 0, 2, 1},
 			{header + "b,2,x\n", 0, 0, 0},
 		} {
-			r, err := importFile(t, c, tt.file)
-			require.NoError(t, err)
+			r := imported(t, c, tt.file)
 			assert.Equal(t, []int64{tt.fresh, tt.old, tt.elsewhere}, []int64{r.New, r.Known, r.Elsewhere}, tt.file)
 		}
 	})
@@ -102,33 +103,40 @@ func TestImportCountsPayoutsOfOtherFiles(t *testing.T) {
 
 func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n3,i-3,1,x\n"
+		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n,i-3,1,x\n"
 		c.Scale = -1 // rejects the second payout
 		c.Ignore, c.Columns = []string{"id"}, map[string]string{"reference": "invoice"}
-		_, err := importFile(t, c, file)
-		require.NoError(t, err)
+		imported(t, c, file)
 		c.Scale = 2
-		r, err := importFile(t, c, file)
-		require.NoError(t, err)
+		r := imported(t, c, file)
 		assert.Equal(t, []int64{1, 2}, []int64{r.New, r.Known}, "other options add missing payouts")
-		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"}
-		_, err = importFile(t, c, file)
-		require.ErrorIs(t, err, durable.ErrInvalid)
-		assert.ErrorContains(t, err, "read another reference in line 2")
-		assert.Len(t, stored(t, c), 3)
-		for _, statement := range []string{
-			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0`, `DELETE FROM durable_queue`,
-		} {
-			_, err := c.DB.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
+		r = imported(t, c, file+"\n") // stores no payout, because the first file has its references
+		assert.EqualValues(t, 3, r.Elsewhere)
+		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"} // rejects the third payout
+		for _, again := range []string{file, file + "\n", file + "\n"} {
+			_, err := Import(t.Context(), c, strings.NewReader(again))
+			require.ErrorIs(t, err, durable.ErrInvalid)
+			assert.ErrorContains(t, err, "read another reference in line 2")
 		}
-		_, err = c.Store.Prune(t.Context(), 24*time.Hour)
-		require.NoError(t, err)
-		_, err = importFile(t, c, file)
+		assert.Len(t, stored(t, c), 3)
+		prune(t, c, "%")
+		_, err := Import(t.Context(), c, strings.NewReader(file))
 		require.ErrorIs(t, err, durable.ErrInvalid)
 		assert.ErrorContains(t, err, "are pruned")
 		assert.Empty(t, stored(t, c))
 	})
+}
+
+// prune prunes the payouts with references like a pattern.
+func prune(t *testing.T, c ImportConfig, pattern string) {
+	t.Helper()
+	_, err := c.DB.ExecContext(t.Context(), `UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0
+		WHERE reference LIKE $1`, pattern)
+	require.NoError(t, err)
+	_, err = c.DB.ExecContext(t.Context(), `DELETE FROM durable_queue`)
+	require.NoError(t, err)
+	_, err = c.Store.Prune(t.Context(), 24*time.Hour)
+	require.NoError(t, err)
 }
 
 // Another import stores the file with another column for the references, after this import has read the first lines.
@@ -147,7 +155,7 @@ func TestImportRejectsAnotherColumnOfAnImportAtTheSameTime(t *testing.T) {
 		c.Ignore, c.Columns = []string{"id"}, map[string]string{"reference": "invoice"}
 		other.Ignore, other.Columns = []string{"invoice"}, map[string]string{"reference": "id"}
 		file := &interrupted{Reader: strings.NewReader(content), before: func() {
-			_, err := importFile(t, other, content)
+			_, err := Import(t.Context(), other, strings.NewReader(content))
 			require.NoError(t, err)
 		}}
 		_, err = Import(t.Context(), c, file)
@@ -192,17 +200,15 @@ func TestImportStoresEachPayoutOnce(t *testing.T) {
 		var steps []int64
 		c.Progress = func(r Result) { steps = append(steps, r.Done()) }
 		c.Options = Options{ExpectRows: n, ExpectTotal: paymentsvc.MustParseAmount("3125")}
-		first, err := Import(t.Context(), c, strings.NewReader(content))
-		require.NoError(t, err)
+		first := imported(t, c, content)
 		assert.EqualValues(t, n, first.New)
 		assert.EqualValues(t, 1, first.Report.Rejected)
 		assert.Equal(t, []int64{1000, 2000, 2500}, steps)
 
-		_, err = c.DB.ExecContext(t.Context(), // as an older version left it
+		_, err := c.DB.ExecContext(t.Context(), // as an older version left it
 			`UPDATE durable_batches SET rejected = 0, line = line - 1`)
 		require.NoError(t, err)
-		again, err := Import(t.Context(), c, strings.NewReader(content))
-		require.NoError(t, err)
+		again := imported(t, c, content)
 		assert.Zero(t, again.New)
 		assert.EqualValues(t, n, again.Known)
 		assert.True(t, again.Before && !first.Before)
@@ -240,10 +246,8 @@ func TestImportStoresNothingUnexpected(t *testing.T) {
 
 func TestImportReportsConflicts(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		_, err := Import(t.Context(), c, strings.NewReader(header+"a,1,x\nb,1,x\nc,1,x\n"))
-		require.NoError(t, err)
-		result, err := Import(t.Context(), c, strings.NewReader(header+"d,1,x\nc,1,x\nb,1,y\na,2,x\n"))
-		require.NoError(t, err)
+		imported(t, c, header+"a,1,x\nb,1,x\nc,1,x\n")
+		result := imported(t, c, header+"d,1,x\nc,1,x\nb,1,y\na,2,x\n")
 		assert.EqualValues(t, 1, result.New)
 		assert.EqualValues(t, 1, result.Known)
 		assert.EqualValues(t, 2, result.Conflicts)
@@ -270,8 +274,7 @@ func TestImportContinuesAfterAnInterruption(t *testing.T) {
 			_, err := Import(t.Context(), c, strings.NewReader(content))
 			other <- err
 		}()
-		result, err := Import(t.Context(), c, strings.NewReader(content))
-		require.NoError(t, err)
+		result := imported(t, c, content)
 		require.NoError(t, <-other)
 		assert.EqualValues(t, 3000, result.Done())
 		assert.Len(t, stored(t, c), 3000)
@@ -302,7 +305,7 @@ func TestImportRejectsAFileThatChanges(t *testing.T) {
 			"other content":                    {fileOf(3), header + "other,1,x\n", 0},
 		} {
 			t.Run(name, func(t *testing.T) {
-				_, err := c.DB.ExecContext(t.Context(), `DELETE FROM durable_rows`)
+				_, err := c.DB.ExecContext(t.Context(), `DELETE FROM durable_rows; DELETE FROM durable_batches`)
 				require.NoError(t, err)
 				result, err := Import(t.Context(), c, &changing{contents: []string{f.checked, f.changed}})
 				require.ErrorIs(t, err, ErrFileChanged)
@@ -322,8 +325,7 @@ func TestImportPaysOneSpellingOfAReference(t *testing.T) {
 		for n, composed := range []string{"é", "한", "\u0bca", "Å"} {
 			row, other := composed+",1,x\n", norm.NFD.String(composed)+",1,x\n"
 			for _, content := range []string{row + other, other + row, other, row} {
-				_, err := Import(t.Context(), c, strings.NewReader(header+content))
-				require.NoError(t, err)
+				imported(t, c, header+content)
 			}
 			assert.Len(t, stored(t, c), n+1, composed)
 		}
@@ -362,15 +364,13 @@ func TestImportWakesInTheTransactionOfNewPayouts(t *testing.T) {
 			return nil
 		}
 		file := fileOf(batchRows + 1)
-		_, err := Import(t.Context(), c, strings.NewReader(file))
-		require.NoError(t, err)
+		imported(t, c, file)
 		assert.Equal(t, 2, wakes)
-		_, err = Import(t.Context(), c, strings.NewReader(file))
-		require.NoError(t, err)
+		imported(t, c, file)
 		assert.Equal(t, 2, wakes, "nothing is new")
 		c.Wait = -1 // no retries
 		c.Wake = func(context.Context, *sql.Tx) error { return io.ErrUnexpectedEOF }
-		_, err = Import(t.Context(), c, strings.NewReader(header+"new,1.50,"+card+"\n"))
+		_, err := Import(t.Context(), c, strings.NewReader(header+"new,1.50,"+card+"\n"))
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		assert.Len(t, stored(t, c), batchRows+1, "it was rolled back")
 	})
@@ -379,17 +379,8 @@ func TestImportWakesInTheTransactionOfNewPayouts(t *testing.T) {
 func TestResultsNamePrunedPayouts(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		file := header + "salary-1,1.50," + card + "\nsalary-2,2.50," + card + "\n"
-		result, err := Import(t.Context(), c, strings.NewReader(file))
-		require.NoError(t, err)
-		for _, statement := range []string{
-			`UPDATE durable_rows SET state = 'succeeded', created_at = 0, updated_at = 0 WHERE reference = 'salary-1'`,
-			`DELETE FROM durable_queue`,
-		} {
-			_, err = c.DB.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
-		}
-		_, err = c.Store.Prune(t.Context(), 24*time.Hour)
-		require.NoError(t, err)
+		result := imported(t, c, file)
+		prune(t, c, "salary-1")
 		var out strings.Builder
 		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(file), Options{}))
 		assert.Contains(t, out.String(), "\nsalary-1,2,1.50,pruned,,,,,\nsalary-2,3,2.50,created,")
@@ -400,8 +391,7 @@ func TestResultsNamePrunedPayouts(t *testing.T) {
 		out.Reset()
 		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
 		assert.True(t, strings.HasSuffix(out.String(), ",\n,,,pruned,,,1 payout,,\n"), out.String())
-		again, err := Import(t.Context(), c, strings.NewReader(file))
-		require.NoError(t, err)
+		again := imported(t, c, file)
 		assert.Equal(t, []int64{0, 2}, []int64{again.New, again.Known})
 	})
 }
@@ -486,8 +476,7 @@ func TestImportSurvivesARestartOfTheDatabase(t *testing.T) {
 					fail(n)
 				}
 			}
-			result, err := Import(t.Context(), c, strings.NewReader(fileOf(2500)))
-			require.NoError(t, err)
+			result := imported(t, c, fileOf(2500))
 			assert.EqualValues(t, 2500, result.Done())
 			assert.Zero(t, result.Conflicts)
 			assert.Len(t, stored(t, c), 2500)
@@ -520,10 +509,8 @@ func TestImportEndsItsRetries(t *testing.T) {
 
 func TestWriteResultsNamesPayoutsByReference(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		_, err := Import(t.Context(), c, strings.NewReader(header+"salary-1,1.50,"+card+"\n"))
-		require.NoError(t, err)
-		result, err := Import(t.Context(), c, strings.NewReader(header+"\"salary, 2\",2.50,"+card+"\n"))
-		require.NoError(t, err)
+		imported(t, c, header+"salary-1,1.50,"+card+"\n")
+		result := imported(t, c, header+"\"salary, 2\",2.50,"+card+"\n")
 		var out strings.Builder
 		id := stored(t, c)[0].UserData
 		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{}))
@@ -587,8 +574,7 @@ func TestResultsContainNoFormula(t *testing.T) {
 			}
 		}
 		assert.Equal(t, formulas, read(ofFile(content)), "not imported")
-		_, err := Import(t.Context(), c, strings.NewReader(content))
-		require.NoError(t, err)
+		imported(t, c, content)
 		assert.Equal(t, formulas, read(ofFile(content)))
 		assert.Equal(t, formulas, read(ofFile(strings.ReplaceAll(content, ",1,", ",2,"))), "conflicts")
 		assert.ElementsMatch(t, formulas, read(func(w io.Writer) error {

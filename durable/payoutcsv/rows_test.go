@@ -27,6 +27,14 @@ const (
 	card   = "4111111111111111"
 )
 
+// accepted returns the rows of a file without an error, as read does.
+func accepted(t *testing.T, content string, o Options) []string {
+	t.Helper()
+	rows, err := read(t, content, o)
+	require.NoError(t, err)
+	return rows
+}
+
 // read returns the rows of a file as text: the line, and the payout or the reason for its rejection.
 func read(t *testing.T, content string, o Options) ([]string, error) {
 	t.Helper()
@@ -118,9 +126,7 @@ func TestRowsReadsFilesOfSpreadsheetsAndBanks(t *testing.T) {
 		"none": {header, Options{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows, err := read(t, c.content, c.options)
-			require.NoError(t, err)
-			assert.Equal(t, c.rows, rows)
+			assert.Equal(t, c.rows, accepted(t, c.content, c.options))
 		})
 	}
 }
@@ -168,19 +174,16 @@ func TestRowsRejectsARowAndReadsTheNext(t *testing.T) {
 		"a,1,\"x\nb,2,y\nc,3,\"x":         unclosed + "; its quotation marks make one row of lines 2 to 4",
 	} {
 		t.Run(row, func(t *testing.T) {
-			rows, err := read(t, header+row+"\nz,9,y\n", Options{})
-			require.NoError(t, err)
-			assert.Equal(t, []string{"2: " + reason, fmt.Sprintf("%d z 9 y", 3+strings.Count(row, "\n"))}, rows)
+			want := []string{"2: " + reason, fmt.Sprintf("%d z 9 y", 3+strings.Count(row, "\n"))}
+			assert.Equal(t, want, accepted(t, header+row+"\nz,9,y\n", Options{}))
 		})
 	}
-	rows, err := read(t, "reference;amount;destination\na;1.000;x\nb;1.000,50;x\nc;1,0,0;x\n", Options{DecimalComma: true})
-	require.NoError(t, err)
+	rows := accepted(t, "reference;amount;destination\na;1.000;x\nb;1.000,50;x\nc;1,0,0;x\n", Options{DecimalComma: true})
 	for i, row := range rows {
 		assert.Equal(t, fmt.Sprintf("%d: %s", i+2, strings.Replace(notNumber, "10.50", "10,50", 1)), row)
 	}
-	rows, err = read(t, inUTF16(binary.LittleEndian, "\ufeff"+header)+"a\x00,\x001\x00,\x00\x00\xd8\n\x00", Options{})
-	require.NoError(t, err)
-	assert.Equal(t, []string{"2: destination: neither UTF-8 nor UTF-16"}, rows)
+	halfPair := inUTF16(binary.LittleEndian, "\ufeff"+header) + "a\x00,\x001\x00,\x00\x00\xd8\n\x00"
+	assert.Equal(t, []string{"2: destination: neither UTF-8 nor UTF-16"}, accepted(t, halfPair, Options{}))
 }
 
 func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
@@ -194,8 +197,7 @@ func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
 		"#NOM\u00a0?", "＃Ｎ／Ａ", "ｎｕｌｌ", "＃＃＃＃", "# REF!", "\u00a0#N/A", "null ",
 	} {
 		for _, row := range []string{value + ",1,x", "a,1," + value} {
-			rows, err := read(t, header+row+"\n", Options{})
-			require.NoError(t, err)
+			rows := accepted(t, header+row+"\n", Options{})
 			require.Len(t, rows, 1)
 			assert.Contains(t, rows[0], ": "+reason, "%q", value)
 		}
@@ -204,15 +206,12 @@ func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
 		"null-1234", "NA", "N/A", "Nan Goldin", "none of them", "#1234", "#N/A-1", "ref!", "##1", "undefined1", "err:5021",
 		"error:502", "valor", "n ull",
 	} {
-		rows, err := read(t, header+value+",1,"+value+"\n", Options{})
-		require.NoError(t, err)
-		assert.Equal(t, []string{"2 " + value + " 1 " + value}, rows)
+		assert.Equal(t, []string{"2 " + value + " 1 " + value}, accepted(t, header+value+",1,"+value+"\n", Options{}))
 	}
 }
 
 func TestRowsRejectsAReferenceInAnotherCaseWithEqualValues(t *testing.T) {
-	got, err := read(t, header+"r1,5,x\nR1,5.00,x\nR1,6,x\nr2,5,x\nR2,5,y\nr2,5,x\n", Options{})
-	require.NoError(t, err)
+	got := accepted(t, header+"r1,5,x\nR1,5.00,x\nR1,6,x\nr2,5,x\nR2,5,y\nr2,5,x\n", Options{})
 	assert.Equal(t, []string{
 		"2 r1 5 x", "3: the reference of line 2 in other upper or lower case, with the same amount and destination",
 		"4: lines 3 and 4 have one reference with different amounts or destinations", "5 r2 5 x", "6 R2 5 y",
@@ -221,8 +220,7 @@ func TestRowsRejectsAReferenceInAnotherCaseWithEqualValues(t *testing.T) {
 }
 
 func TestRowsRejectsDuplicates(t *testing.T) {
-	rows, err := read(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
-	require.NoError(t, err)
+	rows := accepted(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
 	assert.Equal(t, []string{
 		"2 a 1 x", "3: " + notNumber, "4: duplicate reference, already in line 2",
 		"5: duplicate reference, already in line 3", "6 c 3 x",
@@ -234,14 +232,12 @@ func TestRowsRejectsALastRowThatMayBeCutOff(t *testing.T) {
 	for _, o := range []Options{
 		{}, {ExpectRows: 2}, {ExpectTotal: total}, {ExpectRows: 2, ExpectTotal: total},
 	} {
-		rows, err := read(t, header+"a,1,x\nb,1,41", o)
-		require.NoError(t, err)
+		rows := accepted(t, header+"a,1,x\nb,1,41", o)
 		require.Len(t, rows, 2)
 		assert.Contains(t, rows[1], "3: the file ends in this row without a line end")
 	}
 	for _, content := range []string{"a,1,x\n", "a,1,x\nb,1,4"} {
-		rows, err := read(t, inUTF16(binary.LittleEndian, header+content)+"1", Options{})
-		require.NoError(t, err)
+		rows := accepted(t, inUTF16(binary.LittleEndian, header+content)+"1", Options{})
 		require.Len(t, rows, 2)
 		assert.Contains(t, rows[1], "3: ", "within a UTF-16 character")
 	}

@@ -69,17 +69,18 @@ func fileWith(t *testing.T, text string) string {
 	return file
 }
 
-// command runs a command, and returns its exit status and output.
-func command(t *testing.T, args ...string) (int, string) {
+// command runs a command, compares its exit status, and returns its output.
+func command(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	var out output
 	ctx, cancel := context.WithTimeout(t.Context(), patience) // should it serve
 	defer cancel()
-	code := run(ctx, append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...), from(), &out, &out)
+	args = append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...)
+	assert.Equal(t, code, run(ctx, args, from(), &out, &out), "%s", &out)
 	for _, secret := range []string{card, key, oldKey, "hunter2"} {
 		assert.NotContains(t, out.String(), secret)
 	}
-	return code, out.String()
+	return out.String()
 }
 
 // open returns the program with its store, for the time of the test.
@@ -149,29 +150,31 @@ func (s *serving) buy(t *testing.T) (page, userData string) {
 func (s *serving) checkout(t *testing.T, basket, amount string) (code int, location, text string) {
 	t.Helper()
 	form := url.Values{"basket": {basket}, "amount": {amount}, "type": {"card"}}
-	r, err := http.NewRequestWithContext(
-		t.Context(), http.MethodPost, s.Public+"/checkout", strings.NewReader(form.Encode()),
-	)
+	resp, text := exchange(t, http.MethodPost, s.Public+"/checkout", form, func(*http.Request) {})
+	return resp.StatusCode, resp.Header.Get("Location"), text
+}
+
+// exchange sends a request after a change, and follows no redirect. It returns the response and its body.
+func exchange(
+	t *testing.T, method, address string, form url.Values, change func(*http.Request),
+) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := http.DefaultTransport.RoundTrip(r) // which follows no redirect
+	change(r)
+	resp, err := http.DefaultTransport.RoundTrip(r)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return resp.StatusCode, resp.Header.Get("Location"), string(body)
+	return resp, string(body)
 }
 
 func read(t *testing.T, address string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return string(body)
+	_, body := exchange(t, http.MethodGet, address, nil, func(*http.Request) {})
+	return body
 }
 
 // until waits until the page at an address contains text.

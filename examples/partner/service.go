@@ -65,8 +65,8 @@ func decoders(fields, notFound, duplicates string) (paymentsvc.ErrorDecoder, fun
 		return reported
 	}
 	return decode, func(err *paymentsvc.Error) bool {
-		reported, ok := errors.AsType[*paymentsvc.ServiceError](err)
-		return ok && err.Outcome == paymentsvc.OutcomeRejected && slices.Contains(missing, reported.Code)
+		reported, _ := errors.AsType[*paymentsvc.ServiceError](err)
+		return reported != nil && err.Outcome == paymentsvc.OutcomeRejected && slices.Contains(missing, reported.Code)
 	}, nil
 }
 

@@ -74,7 +74,10 @@ func (l *Ledger) DuePending(
 			due_at = {now} + {least}(CAST($2 AS BIGINT), {greatest}(CAST($3 AS BIGINT), {now} - claimed_at))
 		WHERE state = 'pending' AND (due_at <= {now} OR due_at > {now} + 2 * CAST($2 AS BIGINT))
 			AND user_data{in $1} RETURNING user_data`, list(due), maxPendingWait, minPendingWait)
-	return polls, next, err
+	if err != nil {
+		return nil, after, err
+	}
+	return polls, next, nil
 }
 
 // postpone runs an UPDATE that postpones polls, and returns the changed rows.

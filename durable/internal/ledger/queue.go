@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -97,9 +98,14 @@ func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, erro
 		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected); err != nil {
 		return Batch{}, err
 	}
-	stored, err := l.batches(ctx, tx, `WHERE id = $1`, b.ID)
-	if err != nil {
-		return Batch{}, err
+	return l.Batch(ctx, tx, b.ID)
+}
+
+// Batch returns the batch with an ID, or ErrNotFound.
+func (l *Ledger) Batch(ctx context.Context, on rowser, id string) (Batch, error) {
+	stored, err := l.batches(ctx, on, `WHERE id = $1`, id)
+	if err != nil || len(stored) == 0 {
+		return Batch{}, cmp.Or(err, ErrNotFound)
 	}
 	return stored[0], nil
 }

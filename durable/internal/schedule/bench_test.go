@@ -195,6 +195,13 @@ func (f *flight) fail(userData ...string) {
 	synctest.Wait()
 }
 
+// finish records a round, and requires the end of the RunBatch without an error.
+func (b *bench) finish(r *flight) {
+	b.Helper()
+	r.record()
+	require.NoError(b, b.result())
+}
+
 // result ends all calls and rounds without further claims, and returns the error of the RunBatch.
 func (b *bench) result() error {
 	b.Helper()

@@ -46,8 +46,7 @@ func TestNewerRoundDoesNotEndClaims(t *testing.T) {
 		older.record("c")
 		r := t.next()
 		assert.Equal(t, 1, r.MaxRows)
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 		assert.Equal(t, 3, t.made)
 	})
 }
@@ -315,8 +314,7 @@ func TestRunDrains(t *testing.T) {
 		assert.False(t, t.Go(func() {}), "a new payment")
 		assert.Zero(t, r.MaxRows, "a claim after the stop")
 		assert.Empty(t, t.batch, "Run returned before the record")
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 		require.ErrorIs(t, t.Scheduler.Run(t.Context()), ErrBusy)
 	})
 }
@@ -373,8 +371,7 @@ func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
 		r.record()
 		r = t.next()
 		assert.Equal(t, []string{b}, r.OrderIDs, "the scan at the end looks too")
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }
 
@@ -437,8 +434,7 @@ func TestRunBatchEndsWithItsContext(t *testing.T) {
 		r := t.next()
 		assert.Zero(t, r.MaxRows, "a claim after the end")
 		assert.Empty(t, t.batch)
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 		assert.Equal(t, 2, t.made)
 	})
 }
@@ -456,8 +452,7 @@ func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
 		r := t.next()
 		assert.Equal(t, 1, r.MaxRows)
 		stop()
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }
 
@@ -527,8 +522,7 @@ func TestPerSecondMakesNoSmallRounds(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		r := t.next()
 		assert.Equal(t, 5, r.MaxRows)
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }
 
@@ -557,8 +551,7 @@ func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
 		r = t.next()
 		assert.Equal(t, 1, r.MaxRows, "claims continue after the scan")
 		stop()
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }
 
@@ -578,8 +571,7 @@ func TestFailedRoundReturnsItsClaims(t *testing.T) {
 		r = t.next()
 		assert.Equal(t, 1, r.MaxRows, "after a probe that failed")
 		stop()
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }
 
@@ -600,8 +592,7 @@ func TestShortCallsShareARound(t *testing.T) {
 		t.endCall()
 		r := t.next()
 		assert.Len(t, r.Completions, 2)
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }
 
@@ -620,8 +611,7 @@ func TestCompletionWaitsForAHangingCallAtMostForARound(t *testing.T) {
 				time.Sleep(time.Nanosecond)
 				r := t.next()
 				assert.Len(t, r.Completions, 1)
-				r.record()
-				require.NoError(t, t.result())
+				t.finish(r)
 			})
 		})
 	}
@@ -635,8 +625,7 @@ func TestCompletionOfALongCallDoesNotWait(t *testing.T) {
 		t.endCall()
 		r := t.next()
 		assert.Len(t, r.Completions, 1)
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }
 
@@ -655,7 +644,6 @@ func TestLargeRoundDoesNotWait(t *testing.T) {
 		t.endCall()
 		r := t.next()
 		assert.Len(t, r.Completions, largeRound)
-		r.record()
-		require.NoError(t, t.result())
+		t.finish(r)
 	})
 }

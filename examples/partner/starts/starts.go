@@ -16,7 +16,7 @@ import (
 // Schema creates the tables. The unique index rejects a second start of the same order while the first may succeed.
 const Schema = `
 CREATE TABLE starts (
-    user_data    text PRIMARY KEY,
+    user_data    text PRIMARY KEY CHECK (user_data <> ''), -- a notification may have no user_data
     pays_for     text NOT NULL, -- the order or the salary
     amount       text NOT NULL, -- exact text, because a float column loses digits
     state        text NOT NULL DEFAULT 'open',
@@ -60,7 +60,8 @@ type Table struct {
 	Client *paymentsvc.Client
 }
 
-// Insert stores a payment before its call. It returns an error if another start for paysFor may still succeed.
+// Insert stores a payment before its call. It returns an error for an empty userData, and if another start for paysFor
+// may still succeed.
 func (t *Table) Insert(ctx context.Context, userData, paysFor string, amount paymentsvc.Amount) error {
 	_, err := t.DB.ExecContext(ctx, `INSERT INTO starts (user_data, pays_for, amount, state) VALUES ($1, $2, $3, 'retry')`,
 		userData, paysFor, amount)
@@ -164,8 +165,16 @@ func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) e
 	return t.record(ctx, userData, Started, orderID)
 }
 
-// Apply applies a notification once, in one transaction. Pass it to [paymentsvc.Webhook.Handler].
+// Apply applies a notification once. Pass it to [paymentsvc.Webhook.Handler].
 func (t *Table) Apply(ctx context.Context, n *paymentsvc.Notification) error {
+	if t.apply(ctx, n) == nil {
+		return nil
+	}
+	return t.apply(ctx, n) // the first attempt may conflict with a concurrent Insert for the same order
+}
+
+// apply applies a notification in one transaction.
+func (t *Table) apply(ctx context.Context, n *paymentsvc.Notification) error {
 	tx, err := t.DB.BeginTx(ctx, nil)
 	if err != nil {
 		return err

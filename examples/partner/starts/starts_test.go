@@ -3,9 +3,12 @@ package starts
 import (
 	"database/sql"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
@@ -61,6 +64,7 @@ func TestStartStoresTheRedirect(t *testing.T) {
 	amount := paymentsvc.MustParseAmount("10.50")
 	require.NoError(t, table.Insert(t.Context(), "order-1", "basket", amount))
 	require.Error(t, table.Insert(t.Context(), "order-2", "basket", amount), "a second start of the basket")
+	require.Error(t, table.Insert(t.Context(), "", "other", amount), "the row of each notification without user_data")
 	require.NoError(t, table.Start(t.Context(), "order-1"))
 	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
 	var redirect string
@@ -180,6 +184,39 @@ func TestApplyCorrectsARejection(t *testing.T) {
 	require.NoError(t, table.Insert(t.Context(), "order-2", "order-1", paymentsvc.MustParseAmount("10.50")))
 	require.NoError(t, table.started(t.Context(), "order-1", "o-1", ""))
 	require.NoError(t, table.Apply(t.Context(), payment("SUCCESS", "10.50")))
+	table.requireRow(t, "order-1", Rejected, "")
+	table.requireRow(t, "order-2", Retry, "")
+}
+
+// The order of a rejected start is started again while a notification shows that the service has the first start.
+func TestApplyRepeatsAfterAConcurrentInsert(t *testing.T) {
+	server := os.Getenv("TEST_DATABASE_URL")
+	if server == "" {
+		t.Skip("no PostgreSQL: run the tests with .ci/postgres")
+	}
+	table, _ := newTable(t)
+	c, err := pgx.ParseConfig(server)
+	require.NoError(t, err)
+	c.RuntimeParams["search_path"] = "starts"
+	db := stdlib.OpenDB(*c)
+	t.Cleanup(func() { _ = db.Close() })
+	_, err = db.ExecContext(t.Context(), `DROP SCHEMA IF EXISTS starts CASCADE; CREATE SCHEMA starts; `+Schema)
+	require.NoError(t, err)
+	table.DB = db
+	table.add(t, "order-1", Rejected, nil)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), `INSERT INTO starts VALUES ('order-2', 'order-1', '10.50', 'retry')`)
+	require.NoError(t, err)
+	applied := make(chan error, 1)
+	go func() { applied <- table.Apply(t.Context(), payment("SUCCESS", "10.50")) }()
+	for waiting := 0; waiting == 0; {
+		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_locks
+			WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE query LIKE '%UPDATE starts%')
+		`).Scan(&waiting))
+	}
+	require.NoError(t, tx.Commit())
+	require.NoError(t, <-applied)
 	table.requireRow(t, "order-1", Rejected, "")
 	table.requireRow(t, "order-2", Retry, "")
 }
