@@ -25,8 +25,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("# Performance tables\n\n[Performance](../../docs/performance.md) explains the columns and candidates.\n\n%s\n",
-		strings.TrimSpace(text))
+	const head = "# Performance tables\n\n[Performance](../../docs/performance.md) explains the columns and candidates.\n\n"
+	fmt.Println(head + strings.TrimSpace(text))
 }
 
 // sizes are the bytes of a usual notification and of the largest notification that Handler accepts by default.
