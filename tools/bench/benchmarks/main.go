@@ -25,7 +25,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
 		os.Exit(1)
 	}
-	const head = "# Performance tables\n\n[Performance](../../docs/performance.md) explains the columns and candidates.\n\n"
+	const head = "# Performance tables\n\n[Performance](../../docs/performance.md) explains columns and candidates.\n\n"
 	fmt.Println(head + strings.TrimSpace(text))
 }
 
