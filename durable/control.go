@@ -62,18 +62,22 @@ func (s *Store) Drained(ctx context.Context) error {
 // Status returns the common state of all processes. It reads the database of [Open], because Config.ReadDB may lag.
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	c, err := s.ledger.Status(ctx)
+	var releaseAt time.Time
+	if left := s.graceAfterHold(c.Now, c.HeldAt); left > 0 {
+		releaseAt = ledger.Time(c.Now).Add(left)
+	}
 	return Status{
 		Paused: c.Paused, Until: ledger.Time(c.Until), PausedAt: ledger.Time(c.PausedAt), Reason: c.Reason, By: c.By,
-		Hold: c.Hold, HoldReason: c.HoldReason, HoldBy: c.HoldBy, Generation: c.Generation,
+		Hold: c.Hold, HoldReason: c.HoldReason, HoldBy: c.HoldBy, ReleaseAt: releaseAt, Generation: c.Generation,
 		RejectionCode: c.Code, Rejections: c.Run, Starting: c.Starting, Witnessed: s.c.Witness != nil,
 		Now: ledger.Time(c.Now),
 	}, err
 }
 
 // HoldPayouts holds all created payouts, and new payouts until [Store.EndHold], for example after the restore of a
-// backup. Compare the held payouts with the service's list, but only after [Config].Grace, because a late request may
-// still pay. Call [Store.Release] for payouts missing from the list, and [Store.Decide] for the other payouts. Created
-// payments become unknown, so the service is polled first. HoldPayouts returns the new generation. by is required.
+// backup. After [Config].Grace, compare the held payouts with the service's list. Call [Store.Release] for payouts missing
+// from the list, and [Store.Decide] for the other payouts. Created payments become unknown, so the service is polled
+// first. HoldPayouts returns the new generation. by is required.
 func (s *Store) HoldPayouts(ctx context.Context, by, reason string) (generation int64, err error) {
 	if by == "" {
 		return 0, errNoAuthor
@@ -92,16 +96,35 @@ func (s *Store) holdAutomatically(ctx context.Context, reason string, keep func(
 
 // EndHold ends the hold of new payouts, which are then sent without a comparison with the service's list. First import
 // all files since the backup again, and queue all payouts of your program since the backup again. Held payouts stay
-// held until [Store.Release]. generation and [ErrChanged] are as for Release. by is required.
+// held until [Store.Release]. generation, [ErrUndecidable] and [ErrChanged] are as for Release. by is required.
 func (s *Store) EndHold(ctx context.Context, by string, generation int64) error {
 	if by == "" {
 		return errNoAuthor
 	}
-	err := anotherHold(s.ledger.EndHold(ctx, generation), generation)
+	err := s.checkHold(ctx)
+	if err == nil {
+		err = anotherHold(s.ledger.EndHold(ctx, generation), generation)
+	}
 	if err == nil {
 		s.c.Log.InfoContext(ctx, "durable: hold ended", "by", by)
 	}
 	return err
+}
+
+// checkHold returns an error until Grace has passed since the last hold.
+func (s *Store) checkHold(ctx context.Context) error {
+	status, err := s.Status(ctx)
+	if err == nil && !status.ReleaseAt.IsZero() {
+		err = fmt.Errorf("%w: requests before the hold may still arrive, want a wait of Config.Grace until %s",
+			ErrUndecidable, status.ReleaseAt.Format(time.RFC3339))
+	}
+	return err
+}
+
+// graceAfterHold returns the rest of Grace after the last hold. A restored database may lack the claims of requests in
+// flight.
+func (s *Store) graceAfterHold(now, heldAt int64) time.Duration {
+	return s.c.Grace - time.Duration(now-heldAt)*time.Millisecond
 }
 
 // anotherHold adds the generation to an ErrChanged, and returns other errors unchanged.
@@ -117,11 +140,16 @@ func anotherHold(err error, generation int64) error {
 // the service's list. After another hold the payouts must be compared again, so the error wraps [ErrChanged], and the
 // remaining payouts stay held. by is required; f.After and f.Limit must not be set.
 //
+// Until [Status].ReleaseAt, a late request from before the hold may still pay, so the error wraps [ErrUndecidable].
+//
 // If the service rejects a released payout, the payout becomes StateUnknown and needs review. A call before the hold
 // may have paid it, and the service may have rejected a duplicate.
 func (s *Store) Release(ctx context.Context, by string, generation int64, f Filter) (int, error) {
 	if by == "" || f.After != "" || f.Limit != 0 {
 		return 0, fmt.Errorf("%w: by is required, and Filter.After and Limit must not be set", ErrInvalid)
+	}
+	if err := s.checkHold(ctx); err != nil {
+		return 0, err
 	}
 	f.Kind, f.State, f.Held, f.Current = KindPayout, StateCreated, true, true
 	released, page := 0, []string{}

@@ -237,6 +237,36 @@ func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
 	})
 }
 
+// A database restored during a call lacks the claim. The request arrives after the hold.
+func TestReleaseWaitsForGraceAfterAHold(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s := openStore(t, db, Config{Service: &service{before: func(int, string) error { return unanswered("") }}})
+		unknown := queue(t, s, payouts("unknown", 1)...)[0].UserData
+		runBatch(t, s, nil)
+		db.Exec(t, `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`) // Grace of the call has ended
+		held := queue(t, s, payouts("held", 1)...)[0].UserData
+		clock := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		setClock(t, db, clock)
+		generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		try := func(want error) {
+			_, err := s.Release(t.Context(), "ada", generation, Filter{UserData: []string{"another"}})
+			require.ErrorIs(t, err, want)
+			for userData, kind := range map[string]DecisionKind{held: DecideUnpaid, unknown: DecideResend} {
+				d := Decision{Kind: kind, UserData: userData, By: "ada", Version: get(t, s, userData).Version}
+				require.ErrorIs(t, s.Decide(t.Context(), d), want, kind)
+			}
+			require.ErrorIs(t, s.EndHold(t.Context(), "ada", generation), want)
+		}
+		setClock(t, db, clock.Add(s.c.Grace-time.Millisecond))
+		assert.Equal(t, clock.Add(s.c.Grace).UnixMilli(), status(t, s).ReleaseAt.UnixMilli())
+		try(ErrUndecidable)
+		setClock(t, db, clock.Add(s.c.Grace))
+		assert.Zero(t, status(t, s).ReleaseAt)
+		try(nil)
+	})
+}
+
 // Payouts that an operator has compared after one hold are not released after the next one.
 func TestReleaseIsOfOneHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {

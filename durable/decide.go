@@ -145,11 +145,11 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 // checkNothingArrives returns an error if the last request may still arrive, or if a notification is not applied yet.
 // Even an unapplied notification shows that the service has the row.
 func (s *Store) checkNothingArrives(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
-	now, err := tx.Now(ctx)
+	now, heldAt, err := tx.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if s.graceLeft(r, now) > 0 {
+	if s.graceLeft(r, now) > 0 || s.graceAfterHold(now, heldAt) > 0 && r.OrderID == "" {
 		return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
 			ErrUndecidable, s.c.Grace)
 	}

@@ -19,7 +19,8 @@ var (
 	ErrPruned = errors.New("durable: pruned")
 	// ErrChanged reports a row, a [Batch] or a hold that has changed since it was read.
 	ErrChanged = row.ErrChanged
-	// ErrUndecidable reports a [Decision] that does not fit the state of the row.
+	// ErrUndecidable reports a [Decision] that does not fit the state of the row, or a [Store.Release] or [Store.EndHold]
+	// before [Status].ReleaseAt.
 	ErrUndecidable = errors.New("durable: decision does not fit the state")
 	// ErrOrderID reports a [Decision] with a missing, unexpected or different order_id, or with that of another row.
 	ErrOrderID = errors.New("durable: order_id does not fit")

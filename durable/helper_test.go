@@ -297,9 +297,12 @@ func begin(t testing.TB, db *sql.DB) *sql.Tx {
 }
 
 // hold holds the payouts and returns the generation.
+// hold holds payouts, and ends Grace after the hold.
 func hold(t testing.TB, s *Store) int64 {
 	t.Helper()
 	generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	_, err = s.ledger.DB.ExecContext(t.Context(), `UPDATE durable_control SET held_at = 0`)
 	require.NoError(t, err)
 	return generation
 }

@@ -16,14 +16,14 @@ import (
 func TestOpenAndMigrateRejectTablesOfAnotherVersion(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{})
-		for _, version := range []int{2, 4} {
+		for _, version := range []int{3, 5} {
 			db.Exec(t, fmt.Sprintf(`UPDATE durable_version SET version = %d`, version))
 			_, err := Open(t.Context(), db.DB, config(Config{}))
 			require.ErrorIs(t, err, ErrSchema)
-			require.ErrorContains(t, err, fmt.Sprintf("%d, want 3", version))
+			require.ErrorContains(t, err, fmt.Sprintf("%d, want 4", version))
 			require.ErrorIs(t, Migrate(t.Context(), db.DB), ErrSchema)
 		}
-		db.Exec(t, `UPDATE durable_version SET version = 3`)
+		db.Exec(t, `UPDATE durable_version SET version = 4`)
 		queue(t, s, payouts("a", 1)...)
 		rolledBack := openStore(t, db, Config{}) // a process of another program with the same version
 		calls := runBatch(t, rolledBack, nil)

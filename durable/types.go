@@ -228,6 +228,9 @@ type Status struct {
 	// Hold reports that new payouts are also held.
 	Hold               bool
 	HoldReason, HoldBy string
+	// ReleaseAt is the end of [Config].Grace after the last hold, or zero after Grace. Until then, [Store.Release],
+	// [Store.EndHold], [DecideResend] and [DecideUnpaid] are not allowed.
+	ReleaseAt time.Time
 	// Generation increases with each hold.
 	Generation int64
 	// RejectionCode and Rejections are the current run of equal rejections of payouts.

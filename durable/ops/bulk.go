@@ -201,6 +201,9 @@ func (p *page) release(ctx context.Context, by string, chosen selection) (n int,
 		if errors.Is(err, durable.ErrChanged) {
 			err = rejection("Payouts are held again. Compare them again before you release them.")
 		}
+		if errors.Is(err, durable.ErrUndecidable) {
+			err = errHoldYoung
+		}
 		if err != nil {
 			return n, err
 		}

@@ -113,8 +113,8 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 			Bad: "The row has changed meanwhile, so the decision was not applied. This is its state now."})
 	case errors.Is(err, durable.ErrUndecidable):
 		return p.showRow(w, r, http.StatusConflict, rowView{
-			Bad: "The decision does not fit the row, so it was not applied. Its last request may still arrive, " +
-				"a notification is not applied yet, or the service has it under another row's order_id."})
+			Bad: "The decision does not fit the row, so it was not applied. Its last request, or a request before a hold, may " +
+				"still arrive, a notification is not applied yet, or the service has it under another row's order_id."})
 	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
 		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{
 			Bad: "The order_id is missing, belongs to another row, or differs from the known order_id."})
@@ -163,10 +163,12 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return rejection("Choose what to do.")
 	}
-	if errors.Is(err, durable.ErrChanged) {
+	switch {
+	case errors.Is(err, durable.ErrChanged):
 		return errHoldChanged
-	}
-	if err != nil {
+	case errors.Is(err, durable.ErrUndecidable):
+		return errHoldYoung
+	case err != nil:
 		return err
 	}
 	p.Log.Info("ops: control", "do", do, "by", name)
@@ -174,8 +176,12 @@ func (p *page) control(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-const errHoldChanged = rejection("The pause or the hold has changed meanwhile, so it was not ended. " +
-	"Look at its reason first.")
+const (
+	errHoldChanged = rejection("The pause or the hold has changed meanwhile, so it was not ended. " +
+		"Look at its reason first.")
+	errHoldYoung = rejection("A request from before the hold may still pay. " +
+		"The overview has the time from which you can release payouts and end the hold.")
+)
 
 // controlHash returns a hash that differs between two holds, and between two pauses without an automatic end. So the
 // form of an earlier pause or hold cannot end a later pause or hold that the operator has not seen. It distinguishes

@@ -87,10 +87,12 @@ type office struct {
 	handler http.Handler
 }
 
-// age ends the Grace of all calls. With the next number of a claim, durable does not take the claim for lost.
+// age ends the Grace of all calls and of the last hold. With the next number of a claim, durable does not take the
+// claim for lost.
 func (o *office) age(t *testing.T) {
 	t.Helper()
 	o.exec(`UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
+	o.exec(`UPDATE durable_control SET held_at = 0`)
 }
 
 func (o *office) exec(statement string, args ...any) {
@@ -103,6 +105,7 @@ func (o *office) hold() {
 	o.t.Helper()
 	_, err := o.store.HoldPayouts(o.t.Context(), "ada", "a restore")
 	require.NoError(o.t, err)
+	o.exec(`UPDATE durable_control SET held_at = 0`) // the end of Grace
 }
 
 func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, durable.Config{}) }
@@ -535,12 +538,23 @@ func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
 	payments, _, _ := strings.Cut(o.page("/"), "counts-payout")
 	assert.NotContains(t, payments, "1 held", "a payment is never held")
 	require.Equal(t, 422, control("end-hold", ""))
-	require.Contains(t, o.page("/"), "Payouts are held")
+	require.Contains(t, o.page("/"), "UTC, a request from before the hold may still pay")
+	end := hidden(o.page("/"), `id="end-hold"`)
+	end.Set("do", "end-hold")
+	end.Set("sure", "yes")
+	assert.Contains(t, o.respond(422, http.MethodPost, "/control", end), "A request from before the hold may still pay.")
+	releaseAll := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
+	form := hidden(o.respond(200, http.MethodPost, "/bulk", releaseAll), `id="confirm"`)
+	form.Set("confirm", "yes")
+	form.Set("sure", "yes")
+	assert.Contains(t, o.respond(422, http.MethodPost, "/bulk", form), "A request from before the hold may still pay.")
+	o.exec(`UPDATE durable_control SET held_at = 0`) // the end of Grace
+	require.NotContains(t, o.page("/"), "before the hold")
 	o.confirm("/control", url.Values{"do": {"end-hold"}}, o.page("/"), `id="end-hold"`)
 	o.send()
 	assert.Zero(t, o.service.total(), "what is held stays so")
 
-	body := o.respond(200, http.MethodPost, "/bulk", url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}})
+	body := o.respond(200, http.MethodPost, "/bulk", releaseAll)
 	assert.Contains(t, body, `<dd id="sum">1.00</dd>`)
 	o.confirm("/bulk", nil, body, `id="confirm"`)
 	o.send()
@@ -696,7 +710,6 @@ func TestTextShowsNoCardNumber(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 	o.send()
-	o.age(t)
 	needReview := func() {
 		o.exec(`UPDATE durable_rows SET error_code = $1, review_reason = $1`, "no "+card)
 	}
@@ -704,6 +717,7 @@ func TestTextShowsNoCardNumber(t *testing.T) {
 	require.NoError(t, o.store.Pause(t.Context(), card, card+" is empty"))
 	_, err = o.store.HoldPayouts(t.Context(), card, card)
 	require.NoError(t, err)
+	o.age(t)
 	unpaid := durable.Decision{Kind: durable.DecideUnpaid, UserData: queued[0].UserData, By: card}
 	unpaid.Version = o.row(unpaid.UserData).Version
 	require.NoError(t, o.store.Decide(t.Context(), unpaid))

@@ -193,10 +193,10 @@ func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) 
 	return yes, err
 }
 
-// Now returns the database's time in Unix milliseconds.
-func (tx *Tx) Now(ctx context.Context) (now int64, err error) {
-	err = tx.l.one(ctx, tx, []any{&now}, `SELECT {now}`)
-	return now, err
+// Now returns the database's time and the beginning of the last hold, or 0, in Unix milliseconds.
+func (tx *Tx) Now(ctx context.Context) (now, heldAt int64, err error) {
+	err = tx.l.one(ctx, tx, []any{&now, &heldAt}, `SELECT {now}, held_at FROM durable_control`)
+	return now, heldAt, err
 }
 
 // KeepDecision stores a decision.

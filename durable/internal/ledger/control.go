@@ -36,6 +36,7 @@ type ControlStatus struct {
 	Paused, Hold                         bool
 	Until                                int64 // end of a timed pause, or 0
 	PausedAt                             int64 // beginning of a pause until Resume, or 0
+	HeldAt                               int64 // beginning of the last hold, or 0
 	Reason, By, HoldReason, HoldBy, Code string
 	Generation, Run, Starting, Now       int64 // Run is the number of rejections with Code, Starting the number of claims
 }
@@ -45,11 +46,11 @@ func (l *Ledger) Status(ctx context.Context) (ControlStatus, error) {
 	var s ControlStatus
 	var endless bool
 	err := l.one(ctx, l.DB, []any{
-		&endless, &s.PausedAt, &s.Until, &s.Reason, &s.By, &s.Hold, &s.HoldReason, &s.HoldBy, &s.Generation, &s.Code,
-		&s.Run, &s.Now, &s.Starting,
+		&endless, &s.PausedAt, &s.Until, &s.Reason, &s.By, &s.Hold, &s.HoldReason, &s.HoldBy, &s.HeldAt, &s.Generation,
+		&s.Code, &s.Run, &s.Now, &s.Starting,
 	}, `SELECT paused, pause_until * paused,
 		CASE WHEN pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN pause_until ELSE 0 END,
-		pause_reason, paused_by, hold, hold_reason, held_by, generation, run_code, run_length, {now},
+		pause_reason, paused_by, hold, hold_reason, held_by, held_at, generation, run_code, run_length, {now},
 		(SELECT COUNT(*) FROM durable_claims) FROM durable_control`)
 	s.Paused = endless || s.Until > 0
 	if endless {
@@ -89,7 +90,7 @@ func (l *Ledger) Hold(
 ) (generation int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := l.one(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
-			held_by = $1, hold_reason = $2 RETURNING generation`, Storable(by), Storable(reason)); err != nil {
+			held_by = $1, held_at = {now}, hold_reason = $2 RETURNING generation`, Storable(by), Storable(reason)); err != nil {
 			return err
 		}
 		payments, err := l.dequeue(ctx, tx, `user_data IN (SELECT user_data FROM durable_queue WHERE kind = 'payment'){lock}`)

@@ -6,7 +6,7 @@ import (
 )
 
 // Version is the version of the tables that this package requires.
-const Version = 3
+const Version = 4
 
 //go:embed schema.sql
 var tables string

@@ -12,6 +12,7 @@ CREATE TABLE durable_control (
     hold         BIGINT NOT NULL DEFAULT 0,
     hold_reason  TEXT NOT NULL DEFAULT '',
     held_by      TEXT NOT NULL DEFAULT '',
+    held_at      BIGINT NOT NULL DEFAULT 0,
     generation   BIGINT NOT NULL DEFAULT 1,
     run_code     TEXT NOT NULL DEFAULT '',
     run_length   BIGINT NOT NULL DEFAULT 0,
@@ -171,4 +172,4 @@ CREATE TABLE durable_pruned (
     PRIMARY KEY (id_high, id_low)
 ){narrow};
 CREATE INDEX durable_pruned_order ON durable_pruned (order_hash) WHERE order_hash <> 0;
-INSERT INTO durable_version (version) VALUES (3);
+INSERT INTO durable_version (version) VALUES (4);
