@@ -96,22 +96,21 @@ type signing struct {
 	shift time.Duration
 }
 
-// Error returns one line with the endpoint, the outcome, and the reason.
+// Error returns one line with the endpoint, the outcome of a start, and the reason.
 func (e *Error) Error() string {
 	if e == nil {
 		return "paymentsvc: a nil *Error"
 	}
 	var b strings.Builder
 	b.WriteString("paymentsvc: " + e.Endpoint + ": ")
-	switch e.Outcome {
-	case OutcomeNotSent:
+	switch {
+	case e.Outcome == OutcomeNotSent:
 		b.WriteString("not sent: ")
-	case OutcomeRejected:
+	case !e.starts(): // "rejected" could look like the outcome of the start that the call reconciles
+	case e.Outcome == OutcomeRejected:
 		b.WriteString("rejected: ")
 	default:
-		if e.starts() {
-			b.WriteString("outcome unknown, the request may have been carried out: ")
-		}
+		b.WriteString("outcome unknown, the request may have been carried out: ")
 	}
 	if e.HTTPStatus != 0 {
 		fmt.Fprintf(&b, "HTTP %d: ", e.HTTPStatus)

@@ -33,6 +33,8 @@ func TestErrorTextStatesOutcome(t *testing.T) {
 			Endpoint: "init_form", Outcome: paymentsvc.OutcomeRejected, HTTPStatus: 200, Attempts: 1, Err: io.EOF,
 		},
 			"paymentsvc: init_form: rejected: HTTP 200: EOF"},
+		{"rejected read", paymentsvc.Error{Endpoint: "status_payment", Outcome: paymentsvc.OutcomeRejected, Err: io.EOF},
+			"paymentsvc: status_payment: EOF"},
 		{"the zero value", paymentsvc.Error{}, "paymentsvc: : "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -164,8 +164,8 @@ func (p *parser) fields() parsedPart {
 	}
 }
 
-// join returns a part that appends parts in order. The Go code has a Join with a separator if the same text without
-// letters and digits separates all parts.
+// join returns a part that appends parts in order. The Go code has a Join with a separator if one text separates all
+// parts, and this text has no letters and digits.
 func join(list []parsedPart) parsedPart {
 	if len(list) == 1 {
 		return list[0]

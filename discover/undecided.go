@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// undecided adds the alternatives to the best match to result, and describes the samples that decide.
+// undecided adds to result the alternatives of the best match, and the samples that decide between them.
 func (f *finder) undecided(best *composition, whole []*composition, result *Result) {
 	classes, probes := f.sameTexts(), f.probes()
 	for i, p := range best.pieces {
@@ -86,7 +86,8 @@ func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	return others
 }
 
-// formsBeside returns the forms of JSON with one different option, except white space. It includes the form itself.
+// formsBeside returns the forms of JSON with one different option, except white space and NumbersQuoted. It includes
+// the form itself, unless its numbers are quoted.
 func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	change := func(set func(*canonical.JSONForm)) {
 		other := form
@@ -104,7 +105,7 @@ func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	return others
 }
 
-// undecidedWhole adds compositions of the same text that differ from best in more than one piece.
+// undecidedWhole adds up to three compositions that divide the same text differently than best.
 func (f *finder) undecidedWhole(best *composition, whole []*composition, result *Result) {
 	const most = 3
 	u := Undecided{Chosen: best.expr()}
@@ -136,8 +137,8 @@ type alternative struct {
 }
 
 // alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs of
-// simpler replacements include all its needs. It ignores needs for white space and escapes in the body, because few
-// messages have them.
+// simpler replacements of its kind include all its needs. It ignores needs for white space and escapes in the body,
+// because few messages have them.
 func (f *finder) alternatives(
 	c *composition, at int, classes map[string][]*piece, probes []probe,
 ) (list []alternative) {
@@ -209,7 +210,7 @@ func (f *finder) probes() (list []probe) {
 	return list
 }
 
-// withField returns the object, and each object inside it, with one more field. A sorted field is before the first
+// withField sets a field in the object and in each object inside it. With sorted, a new field comes before the first
 // larger name, so the order of the fields does not distinguish two forms.
 func withField(object []byte, name, value string, sorted bool) []byte {
 	list, _ := members(object)
@@ -241,7 +242,7 @@ func withField(object []byte, name, value string, sorted bool) []byte {
 }
 
 // differences returns the needs of the probes with different texts for two pieces. Without such probes it returns the
-// needs of only one of the pieces.
+// needs that only one of the two pieces has.
 func differences(a, b *piece, probes []probe) (needs []string) {
 	for _, p := range probes {
 		if slices.Contains(needs, p.need) || !a.kind.ofBody() || !b.kind.ofBody() {

@@ -75,9 +75,9 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 }
 
 // HoldPayouts holds all created payouts, and new payouts until [Store.EndHold], for example after the restore of a
-// backup. After [Config].Grace, compare the held payouts with the service's list. Call [Store.Release] for payouts missing
-// from the list, and [Store.Decide] for the other payouts. Created payments become unknown, so the service is polled
-// first. HoldPayouts returns the new generation. by is required.
+// backup. After [Config].Grace, compare the held payouts with the service's list. Call [Store.Release] for payouts
+// missing from the list, and [Store.Decide] for the other payouts. Created payments become unknown, so the service is
+// polled first. HoldPayouts returns the new generation. by is required.
 func (s *Store) HoldPayouts(ctx context.Context, by, reason string) (generation int64, err error) {
 	if by == "" {
 		return 0, errNoAuthor

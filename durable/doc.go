@@ -30,9 +30,9 @@
 //
 // A worker claims at most one row per free call slot, commits the claim, calls the service once, and records the
 // outcome. Completed calls and new claims share one commit. While a commit is in progress, later completions and claims
-// wait for the next commit. If a process dies, its claimed rows become unknown at the end of their leases. A row is
-// sent again only after the service, a notification or an operator has confirmed that it was not started. A
-// notification is stored once per Key, and applied once.
+// wait for the next commit. If a process dies, its claimed rows become unknown at the end of their leases. An unknown
+// row is sent again only after the service or an operator has confirmed that it was not started. A notification is
+// stored once per Key, and applied once.
 //
 // A lease ends when both the database's clock and the monotonic clock of a process that has watched the claim have
 // measured a whole lease. So a wrong clock does not start a row twice.

@@ -154,6 +154,11 @@ func startPayout(c *paymentsvc.Client) error {
 	return err
 }
 
+func readStatus(c *paymentsvc.Client) error {
+	_, err := c.StatusPayment(context.Background(), paymentsvc.StatusPaymentRequest{UserData: payment.UserData})
+	return err
+}
+
 func readBalance(c *paymentsvc.Client) error {
 	_, err := c.GetBalance(context.Background())
 	return err
@@ -345,6 +350,7 @@ func oddResponses(t *testing.T) (list []error) {
 		respond(startPayment, 429, 0, text(""))
 		respond(startPayment, 429, 0, text(reported), decoder)
 		respond(readBalance, 502, 0, text(page))
+		respond(readStatus, 404, 0, text(reported), decoder)
 		respond(startPayment, 200, 0, text(reported), decoder)
 		respond(startPayment, 200, 0, text(`{"order_id":"o-1","status":1,"status_code":10,"error_code":"00"}`), decoder)
 		respond(startPayment, 200, 0, text("<p>please log in</p>"))

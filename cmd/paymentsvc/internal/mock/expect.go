@@ -289,8 +289,9 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	return f
 }
 
-// nearest describes the newest three messages, or orders and duplicates. counted selects the counted ones, and
-// otherwise the others. It returns nil for fault_hits.
+// nearest describes at most three messages, the newest. For started, it describes orders, then all rejected duplicates,
+// and keeps the last three. counted selects the messages or orders that count, or else the others. It returns nil for
+// fault_hits.
 func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []string) {
 	const few = 3
 	if x.counts != nil {
