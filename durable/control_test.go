@@ -267,6 +267,34 @@ func TestReleaseWaitsForGraceAfterAHold(t *testing.T) {
 	})
 }
 
+// A failover loses the second claim of a payment, and its request is late. The process has watched the first claim.
+func TestPaymentWaitsForGraceAfterAFailover(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		clock := &clocks{process: time.Now().Add(time.Hour)}
+		s := openShimmed(t, db, Config{Service: f}, clock)
+		p := pay(t, s, "k")
+		standby, err := dbtest.CopyRows(t.Context(), db.DB)
+		require.NoError(t, err)
+		sweep := func(wait time.Duration) State {
+			pass(t, db, clock, wait)
+			require.NoError(t, s.Sweep(t.Context()))
+			return get(t, s, p.UserData).State
+		}
+		for sweep(20*time.Second) == StateUnknown {
+			continue
+		}
+		runBatch(t, s, nil)
+		require.Equal(t, 2, f.calls)
+		require.NoError(t, standby.Restore(t.Context(), db.DB))
+		runBatch(t, s, nil)
+		require.True(t, status(t, s).Hold, "noticed by a mark or a claim")
+		for waited := time.Duration(0); waited < s.c.Grace-20*time.Second; waited += 20 * time.Second {
+			require.Equal(t, StateUnknown, sweep(20*time.Second), waited)
+		}
+	})
+}
+
 // Payouts that an operator has compared after one hold are not released after the next one.
 func TestReleaseIsOfOneHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {

@@ -63,6 +63,7 @@ func TestDecisionsFitTheState(t *testing.T) {
 		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: id, Version: r.Version}), ErrInvalid)
 		require.ErrorIs(t, s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: "none", By: "person"}), ErrNotFound)
 		hold(t, s)
+		db.Exec(t, `UPDATE durable_rows SET claimed_at = 0`) // Grace has ended
 		assert.Equal(t, 1, decideAll(t, s, Filter{State: StateUnknown}, DecideResend))
 		assert.True(t, get(t, s, id).MayHaveStarted)
 		assert.False(t, get(t, s, id).Held, "a person has asked: it is not held")

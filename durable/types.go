@@ -152,7 +152,8 @@ type Row struct {
 	// Version changes with each change of the row except a claim, or a poll without a result. See [Decision].
 	Version int64
 	// DueAt is the time of a created row's next call, of an unknown row's next poll (with [Config].FinalState also of a
-	// pending row's), or of the end of a starting row's lease. All times are by the database's clock.
+	// pending row's), or of the end of a starting row's lease. ClaimedAt is the time of the last claim, or for an unknown
+	// row the time of a later hold. All times are by the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt time.Time
 }
 

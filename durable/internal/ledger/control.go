@@ -99,7 +99,12 @@ func (l *Ledger) Hold(
 		}
 		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET state = 'unknown', may_have_started = 1, error_code = '',
 			due_at = {now}, updated_at = {now}, version = version + 1
-			WHERE state = 'created' AND user_data{in $1}`, list(payments)); err != nil || keep == nil {
+			WHERE state = 'created' AND user_data{in $1}`, list(payments)); err != nil {
+			return err
+		}
+		// A restored database may lack later claims, so Grace begins again.
+		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET claimed_at = {now}, version = version + 1
+			WHERE rare = 'unknown' AND order_id = ''`); err != nil || keep == nil {
 			return err
 		}
 		return keep(ctx, tx)
