@@ -285,9 +285,7 @@ func TestClientRejectsInjectedHeaders(t *testing.T) {
 	encodedAs := func(signature string) paymentsvc.Signer {
 		scheme := testScheme()
 		scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return append(dst, signature...) })
-		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
-		require.NoError(t, err)
-		return signer
+		return newSigner(t, scheme, testSecret)
 	}
 	for name, signer := range map[string]paymentsvc.Signer{
 		"a header":                  encodedAs("00" + injected),
@@ -772,14 +770,9 @@ func TestClientIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestClientDecodesErrorsReportsDecoder(t *testing.T) {
-	cfg := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: testSigner(t)}
-	client, err := paymentsvc.NewClient(cfg)
-	require.NoError(t, err)
-	assert.False(t, client.DecodesErrors())
-	cfg.DecodeError = paymentsvc.ErrorFields("error_code", "")
-	client, err = paymentsvc.NewClient(cfg)
-	require.NoError(t, err)
-	assert.True(t, client.DecodesErrors())
+	const base = "https://pay.example.com"
+	assert.False(t, newClient(t, base).DecodesErrors())
+	assert.True(t, newClient(t, base, decoding(paymentsvc.ErrorFields("error_code", ""))).DecodesErrors())
 	assert.False(t, (*paymentsvc.Client)(nil).DecodesErrors())
 }
 

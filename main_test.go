@@ -47,9 +47,11 @@ func testScheme() paymentsvc.Scheme {
 	}
 }
 
-func testSigner(t testing.TB) *paymentsvc.HMACSigner {
+func testSigner(t testing.TB) *paymentsvc.HMACSigner { return newSigner(t, testScheme(), testSecret) }
+
+func newSigner(t testing.TB, scheme paymentsvc.Scheme, secret paymentsvc.Secret) *paymentsvc.HMACSigner {
 	t.Helper()
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: testSecret})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
 	require.NoError(t, err)
 	return signer
 }
@@ -588,6 +590,13 @@ func neverCalled(t testing.TB) func(context.Context, *paymentsvc.Notification) e
 }
 
 func accept(context.Context, *paymentsvc.Notification) error { return nil }
+
+// respondingInto keeps the error that Respond gets.
+func respondingInto(reason *error) func(*paymentsvc.WebhookConfig) {
+	return func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { *reason = err }
+	}
+}
 
 // isOnly asserts that err matches want and no other sentinel.
 func isOnly(t testing.TB, err, want error) {

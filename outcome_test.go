@@ -371,33 +371,29 @@ func TestOutcomeIsDecidedAfterTheAttemptsContextEnded(t *testing.T) {
 }
 
 func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
+	writes := func(text string) func(*net.TCPConn) { return func(c *net.TCPConn) { write(c, text) } }
 	for name, behave := range map[string]func(*net.TCPConn){
 		"the connection is closed":   func(*net.TCPConn) {},
 		"the connection is reset":    func(c *net.TCPConn) { _ = c.SetLinger(0) },
-		"half a status line":         func(c *net.TCPConn) { write(c, "HTTP/1.1 20") },
-		"half a header":              func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Type: appl") },
-		"something that is not HTTP": func(c *net.TCPConn) { write(c, "SSH-2.0-OpenSSH_9.2\r\n") },
-		"a header without a colon":   func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n") },
-		"a body shorter than it says": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"+paymentAnswer)
-		},
-		"a body cut, without a length": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"+paymentAnswer[:30])
-		},
-		"a chunked body without its end": func(c *net.TCPConn) {
-			head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-			write(c, fmt.Sprintf("%s%x\r\n%s\r\n", head, len(paymentAnswer), paymentAnswer))
-		},
-		"no body at all":       func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
-		"100 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
-		"103 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
-		"a rejection cut off": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n"+`{"error_code":"E17"}`)
-		},
-		"a rejection with half a header": func(c *net.TCPConn) { write(c, "HTTP/1.1 400 Bad Request\r\nContent-Le") },
-		"408, as proxies close with": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n")
-		},
+		"half a status line":         writes("HTTP/1.1 20"),
+		"half a header":              writes("HTTP/1.1 200 OK\r\nContent-Type: appl"),
+		"something that is not HTTP": writes("SSH-2.0-OpenSSH_9.2\r\n"),
+		"a header without a colon":   writes("HTTP/1.1 200 OK\r\nno colon here\r\n\r\n"),
+		"a body shorter than it says": writes(
+			"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n" + paymentAnswer,
+		),
+		"a body cut, without a length": writes("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + paymentAnswer[:30]),
+		"a chunked body without its end": writes(fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer,
+		)),
+		"no body at all":       writes("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"),
+		"100 and then the end": writes("HTTP/1.1 100 Continue\r\n\r\n"),
+		"103 and then the end": writes("HTTP/1.1 103 Early Hints\r\n\r\n"),
+		"a rejection cut off": writes(
+			"HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n" + `{"error_code":"E17"}`,
+		),
+		"a rejection with half a header": writes("HTTP/1.1 400 Bad Request\r\nContent-Le"),
+		"408, as proxies close with":     writes("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, op := range operations {
@@ -440,16 +436,22 @@ func TestOutcomeStartOnABrokenKeptConnectionIsSentAtMostOnce(t *testing.T) {
 }
 
 func TestOutcomeStartRefusedOverHTTP2IsSentAtMostOnce(t *testing.T) {
-	// After REFUSED_STREAM, net/http sends a request again if GetBody is set.
-	s := newListener(t)
-	s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: protocols}
-	c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.HTTPClient = &http.Client{Transport: transport} })
+	s, transport := newRefusingServer(t)
+	c := newClient(t, s.base(), over(transport))
 	response, err := pay(t.Context(), c)
 	failed(t, response, err, paymentsvc.OutcomeUnknown)
 	assert.EqualValues(t, 1, s.taken.Load())
+}
+
+// newRefusingServer returns a server with refuseStreams, and a transport that speaks HTTP/2 with it. After
+// REFUSED_STREAM, net/http sends a request again if GetBody is set.
+func newRefusingServer(t *testing.T) (*rawServer, *http.Transport) {
+	s := newListener(t)
+	s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return s, transport
 }
 
 // refuseStreams is a minimal HTTP/2 server that counts complete requests and refuses each of them.
@@ -991,12 +993,7 @@ func TestTransportThatRestoresGetBodyIsStopped(t *testing.T) {
 	for name, wrap := range repeatingTransports() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // net/http waits before it repeats
-			s := newListener(t)
-			s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
-			protocols := new(http.Protocols)
-			protocols.SetUnencryptedHTTP2(true)
-			base := &http.Transport{Protocols: protocols}
-			t.Cleanup(base.CloseIdleConnections)
+			s, base := newRefusingServer(t)
 			c := newClient(t, s.base(), over(wrap(base)))
 			for calls := int32(1); calls <= 3; calls++ {
 				response, err := pay(t.Context(), c)

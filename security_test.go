@@ -128,7 +128,7 @@ var canarySpellings = func() (all []string) {
 // pools are filled.
 func keepers(t *testing.T) map[string]any {
 	t.Helper()
-	signer := canarySigner(t, hookScheme())
+	signer := newSigner(t, hookScheme(), canary)
 	client := newClient(t, "https://pay.example.com", signedBy(signer))
 	project, err := client.ForProject(3, signer)
 	require.NoError(t, err)
@@ -460,7 +460,7 @@ func TestSecurityPanicReachesTheCaller(t *testing.T) {
 		Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { panic("canonical") }, Encoding: paymentsvc.Hex,
 	}
 	defer func() { assert.Equal(t, "canonical", recover(), "the caller's own panic reaches the caller as it is") }()
-	c := newClient(t, "http://127.0.0.1", signedBy(canarySigner(t, scheme)))
+	c := newClient(t, "http://127.0.0.1", signedBy(newSigner(t, scheme, canary)))
 	_, _ = c.GetBalance(context.Background())
 }
 
@@ -552,13 +552,6 @@ func TestSecurityFieldsDoNotLeadToSentData(t *testing.T) {
 	}
 }
 
-func canarySigner(t testing.TB, scheme paymentsvc.Scheme) *paymentsvc.HMACSigner {
-	t.Helper()
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: canary})
-	require.NoError(t, err)
-	return signer
-}
-
 // canaryCalls starts a payment and a payout. They wait for their responses until release.
 func canaryCalls(t *testing.T) (release func()) {
 	t.Helper()
@@ -568,7 +561,7 @@ func canaryCalls(t *testing.T) (release func()) {
 		<-answer
 		answering(http.StatusOK, paymentAnswer)(w, r)
 	}))
-	c := newClient(t, base, signedBy(canarySigner(t, testScheme())))
+	c := newClient(t, base, signedBy(newSigner(t, testScheme(), canary)))
 	done := make(chan error)
 	go func() {
 		_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
@@ -695,29 +688,16 @@ func versions(certificate tls.Certificate, least, most uint16) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: least, MaxVersion: most}
 }
 
-// surroundings are the optional authority and proxy of a client.
-type surroundings struct {
-	roots *authority
-	proxy string
-}
-
-// payIn makes a payment over the SDK's transport and returns "paid" or the error.
-func payIn(t *testing.T, in surroundings, base string) string {
+// payIn makes a payment over the SDK's transport and returns "paid" or the error. The address of a proxy may be "".
+func payIn(t *testing.T, roots *authority, proxy, base string) string {
 	t.Helper()
-	transport := paymentsvc.NewTransport()
-	if in.roots != nil {
-		in.roots.trustedBy(transport)
-	}
-	if in.proxy != "" {
-		address, err := url.Parse(in.proxy)
+	transport := roots.trustedBy(paymentsvc.NewTransport())
+	if proxy != "" {
+		address, err := url.Parse(proxy)
 		require.NoError(t, err)
 		transport.Proxy = http.ProxyURL(address)
 	}
-	return payOnce(t, newClient(t, base, over(transport)))
-}
-
-func payOnce(t *testing.T, c *paymentsvc.Client) string {
-	t.Helper()
+	c := newClient(t, base, over(transport))
 	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
 	if err == nil {
 		return "paid"
@@ -749,7 +729,7 @@ func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSecureServer(t, test.config)
-			result := payIn(t, surroundings{roots: a}, s.URL)
+			result := payIn(t, a, "", s.URL)
 			if test.want == "paid" {
 				assert.Equal(t, "paid", result)
 				assert.EqualValues(t, 1, s.requests.Load())
@@ -945,7 +925,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 			before := service.requests.Load()
 			p := newConnectProxy(t, test.behave)
 			proxy := "http://user:" + proxyPassword + "@" + p.Addr().String()
-			result := payIn(t, surroundings{a, proxy}, "https://"+serviceName)
+			result := payIn(t, a, proxy, "https://"+serviceName)
 
 			seen := p.seen.received()
 			assert.True(t, strings.HasPrefix(seen, "CONNECT "+serviceName+":443 HTTP/1.1\r\n"), "%.100q", seen)
@@ -978,7 +958,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 		closed := strings.TrimPrefix(refusingPort(t), "http://")
 		for _, scheme := range []string{"http", "https", "socks5", "ftp"} {
 			proxy := scheme + "://user:" + proxyPassword + "@" + closed
-			result := payIn(t, surroundings{proxy: proxy}, "https://"+serviceName)
+			result := payIn(t, a, proxy, "https://"+serviceName)
 			assert.Contains(t, result, "not sent after 3 attempts")
 			assert.NotContains(t, result, proxyPassword)
 		}
