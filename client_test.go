@@ -384,6 +384,7 @@ func TestClientDoesNotFollowRedirects(t *testing.T) {
 func TestClientLimitsResponseSize(t *testing.T) {
 	const limit = 1 << 10
 	long := `{"order_id":"` + strings.Repeat("x", limit) + `"`
+	limited := func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit }
 	for name, answer := range map[string]http.HandlerFunc{
 		"with a length": answering(http.StatusOK, long),
 		"without a length": func(w http.ResponseWriter, _ *http.Request) {
@@ -394,9 +395,7 @@ func TestClientLimitsResponseSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, answer)
 			for _, op := range operations {
-				response, err := op.call(t, newClient(t, s.base(), func(cfg *paymentsvc.Config) {
-					cfg.MaxResponseBytes = limit
-				}))
+				response, err := op.call(t, newClient(t, s.base(), limited))
 				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 				assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
 				assert.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
@@ -415,9 +414,7 @@ func TestClientLimitsResponseSize(t *testing.T) {
 	})
 	t.Run("an oversized rejection is incomplete and proves nothing", func(t *testing.T) {
 		s := newService(t, answering(http.StatusBadRequest, long))
-		response, err := pay(t.Context(), newClient(t, s.base(), func(cfg *paymentsvc.Config) {
-			cfg.MaxResponseBytes = limit
-		}))
+		response, err := pay(t.Context(), newClient(t, s.base(), limited))
 		failed(t, response, err, paymentsvc.OutcomeUnknown)
 		assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
 	})

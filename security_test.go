@@ -351,11 +351,6 @@ func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 	raw := func(answer string) string {
 		return newRawServer(t, func(c *net.TCPConn, _ int) bool { write(c, answer); return false }).base()
 	}
-	served := func(h http.HandlerFunc) string {
-		mux := http.NewServeMux()
-		mux.Handle("/", h)
-		return newServer(t, mux)
-	}
 	decodes := decoding(paymentsvc.ErrorFields("code", "message"))
 	short := func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = 40 }
 
@@ -365,14 +360,14 @@ func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 	}
 	none := func(*paymentsvc.Config) {}
 	for name, f := range map[string]fault{
-		"200 of another shape":       {served(echo(200)), none},
-		"400":                        {served(echo(400)), none},
-		"401":                        {served(echo(401)), none},
-		"500":                        {served(echo(500)), none},
-		"a reported error":           {served(echo(200)), decodes},
-		"an oversized answer":        {served(echo(200)), short},
-		"a redirect":                 {served(echo(307, "Location", "https://"+canary+".example.com/"+canary)), none},
-		"a redirect to nowhere":      {served(echo(307, "Location", "::"+canary)), none},
+		"200 of another shape":       {newServer(t, echo(200)), none},
+		"400":                        {newServer(t, echo(400)), none},
+		"401":                        {newServer(t, echo(401)), none},
+		"500":                        {newServer(t, echo(500)), none},
+		"a reported error":           {newServer(t, echo(200)), decodes},
+		"an oversized answer":        {newServer(t, echo(200)), short},
+		"a redirect":                 {newServer(t, echo(307, "Location", "https://"+canary+".example/"+canary)), none},
+		"a redirect to nowhere":      {newServer(t, echo(307, "Location", "::"+canary)), none},
 		"a refused connection":       {refusingPort(t), none},
 		"an answer that is not HTTP": {raw(canary + " " + canary + "\r\n\r\n"), none},
 		"a status that is none":      {raw("HTTP/1.1 " + canary + "\r\n\r\n"), none},
@@ -851,10 +846,11 @@ func (p *connectProxy) tunnel(conn *net.TCPConn, in io.Reader, address string) {
 	<-done
 }
 
-// newConnectProxy calls behave with every connection and its CONNECT request.
-func newConnectProxy(
-	t testing.TB, behave func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request),
-) *connectProxy {
+// proxying handles a connection and its CONNECT request.
+type proxying = func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request)
+
+// newConnectProxy calls behave with every connection.
+func newConnectProxy(t testing.TB, behave proxying) *connectProxy {
 	t.Helper()
 	p := &connectProxy{rawServer: newListener(t)}
 	p.serve(func(conn *net.TCPConn) {
@@ -880,20 +876,20 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 	a := newAuthority(t)
 	service := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
 	stranger := newSecureServer(t, versions(newAuthority(t).issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
-	answers := func(head string) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
+	answers := func(head string) proxying {
 		return func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
 			write(conn, strings.ReplaceAll(head, "ECHO", r.Header.Get("Proxy-Authorization")+" "+r.Host)+"\r\n\r\n")
 			_, _ = io.Copy(io.Discard, in) // a reset would change the error
 		}
 	}
-	leadsTo := func(s *secureServer) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
+	leadsTo := func(s *secureServer) proxying {
 		return func(p *connectProxy, conn *net.TCPConn, in io.Reader, _ *http.Request) {
 			p.tunnel(conn, in, s.Listener.Addr().String())
 		}
 	}
 	for _, test := range []struct {
 		name   string
-		behave func(*connectProxy, *net.TCPConn, io.Reader, *http.Request)
+		behave proxying
 		want   string
 	}{
 		{"it makes a tunnel", leadsTo(service), "paid"},

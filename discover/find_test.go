@@ -533,19 +533,6 @@ func TestProgressGrowsToTheResult(t *testing.T) {
 	}
 }
 
-func TestFindBoundsTheWorkOnLargeBodies(t *testing.T) {
-	compositions := func(size int) int64 {
-		body := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))
-		s := signed(t, canonical.Body, post(cardURL, "1700000000", body))
-		result, err := discover.Find(t.Context(), []discover.Sample{s}, discover.Options{Secret: "another", Effort: 0.001})
-		require.ErrorIs(t, err, discover.ErrNoMatch)
-		return result.Tried
-	}
-	large := compositions(60 << 10)
-	require.Less(t, large, compositions(10)/5)
-	require.Positive(t, large)
-}
-
 func TestFindRejectsInvalidSamples(t *testing.T) {
 	right := strings.Repeat("ab", 32)
 	with := func(change func(*discover.Sample)) []discover.Sample {
