@@ -61,6 +61,9 @@ func TestPartsAppendTheirText(t *testing.T) {
 		"parts joined": {
 			canonical.Join("|", canonical.Method, canonical.Timestamp), "POST|1700000000", "",
 		},
+		"a quoted number outside JSON": {
+			canonical.Number(canonical.NumbersQuoted, canonical.Field("amount")), "10.50", "",
+		},
 		"nothing joined": {canonical.Join("|"), "", ""},
 		"a separator behind the last": {
 			canonical.Join("|", canonical.Method, canonical.Literal("")), "POST|", "",
