@@ -155,10 +155,7 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "warn   the canonical string is ambiguous: ")
 
-	scheme, key, err := canonical.ParseSchemeWith(`hex(body), key hex`, "00112233445566778899aabbccddeeff")
-	require.NoError(t, err)
-	signature, err := scheme.Signature(key, &paymentsvc.Message{Body: []byte("{}")})
-	require.NoError(t, err)
+	signature := signatureOf(t, `hex(body), key hex`, "00112233445566778899aabbccddeeff", "{}", "1")
 	c.stdin = "POST /a HTTP/1.1\nTimestamp: 1\nSignature: " + signature + "\n\n{}"
 	code, out, errs = c.discover("-secret-file", "hex", "-")
 	require.Zero(t, code, errs)
