@@ -56,17 +56,12 @@ func newSigner(t testing.TB, scheme paymentsvc.Scheme, secret paymentsvc.Secret)
 	return signer
 }
 
-// quick returns a retry policy with short waits.
-func quick() paymentsvc.Retry {
-	return paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond}
-}
-
-// testConfig is a valid Config. Its Timeout is far longer than a slow machine needs.
+// testConfig is a valid Config with short waits between attempts. Its Timeout is far longer than a slow machine needs.
 func testConfig(t testing.TB, base string) paymentsvc.Config {
 	t.Helper()
 	return paymentsvc.Config{
-		BaseURL: base, PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t), Retry: quick(),
-		Timeout: time.Hour,
+		BaseURL: base, PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t), Timeout: time.Hour,
+		Retry: paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
 	}
 }
 

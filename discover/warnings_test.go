@@ -355,10 +355,6 @@ type alterer struct {
 	tried map[string]int
 }
 
-func newAlterer(t *testing.T) *alterer {
-	return &alterer{t, map[[2]string][]recorded{}, map[string]int{}}
-}
-
 func (a *alterer) recorded(sep, equals string) []recorded {
 	id := [2]string{sep, equals}
 	if a.known[id] == nil {
@@ -637,7 +633,7 @@ func families() []family {
 func TestAlteredMessages(t *testing.T) {
 	c := alteredCatalogue()
 	fields := c.fieldNames()
-	a := newAlterer(t)
+	a := &alterer{t, map[[2]string][]recorded{}, map[string]int{}}
 	t.Run("families", func(t *testing.T) {
 		for _, f := range families() {
 			composition := c.composition(t, f.sep, f.texts...)

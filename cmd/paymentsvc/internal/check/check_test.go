@@ -586,7 +586,9 @@ func checkGo(t *testing.T, source string, notFound bool) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "payments.go", source, parser.SkipObjectResolution)
 	require.NoError(t, err, source)
-	checker := types.Config{Importer: sdk(t), Error: func(err error) { t.Error(err, "\n"+source) }}
+	sdk, err := sdkPackages()
+	require.NoError(t, err)
+	checker := types.Config{Importer: sdk, Error: func(err error) { t.Error(err, "\n"+source) }}
 	pkg, _ := checker.Check("payments", fset, []*ast.File{file}, nil)
 	if notFound && pkg.Scope().Lookup("isNotFound") != nil {
 		signature := pkg.Scope().Lookup("isNotFound").Type().String()
@@ -640,13 +642,6 @@ var sdkPackages = sync.OnceValues(func() (packages, error) {
 	known[sdkPath], _ = lenient.Check(sdkPath, fset, files, nil)
 	return known, nil
 })
-
-func sdk(t *testing.T) packages {
-	t.Helper()
-	known, err := sdkPackages()
-	require.NoError(t, err)
-	return known
-}
 
 func TestRecorderRejectsOtherEndpoints(t *testing.T) {
 	for _, endpoint := range []string{"init_payment/sbp", "init_payout", "init_form", "init_invoice", "get_balance/", ""} {
