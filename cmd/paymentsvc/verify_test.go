@@ -122,9 +122,7 @@ func TestVerifyUsageErrors(t *testing.T) {
 		"verify m.http":    "paymentsvc verify: m.http:1:",
 		"verify -":         "paymentsvc verify: standard input:1:",
 	} {
-		assert.Equal(t, cli.ExitUsage, d.run(strings.Fields(args)...), args)
-		assert.Contains(t, d.stderr.String(), want, args)
-		assert.Empty(t, d.stdout.String(), args)
+		d.rejects(want, strings.Fields(args)...)
 		assert.Equal(t, cli.ExitUsage, d.run(append(strings.Fields(args), "-json")...), args)
 	}
 }
