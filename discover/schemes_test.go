@@ -106,20 +106,17 @@ func drawSchemes(t *testing.T) (list []scheme) {
 	list = slices.DeleteFunc(schemes(t), func(s scheme) bool {
 		return !strings.Contains(s.text, *only) || s.missed && !*all && *only == ""
 	})
-	byMessages := func(a, b scheme) int { return cmp.Compare(a.messages, b.messages) } // see discover.FindKnowing
-	if *all || *only != "" {
-		slices.SortStableFunc(list, byMessages)
-		return list
+	if !*all && *only == "" {
+		drawn := uint64(1)
+		if *long {
+			drawn = cmp.Or(*seed, uint64(time.Now().UnixNano()))
+			t.Logf("to repeat: -discover.seed=%d", drawn)
+		}
+		r := rand.New(rand.NewPCG(drawn, 1))
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		list = list[:6]
 	}
-	drawn := uint64(1)
-	if *long {
-		drawn = cmp.Or(*seed, uint64(time.Now().UnixNano()))
-		t.Logf("to repeat: -discover.seed=%d", drawn)
-	}
-	r := rand.New(rand.NewPCG(drawn, 1))
-	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	list = list[:6]
-	slices.SortStableFunc(list, byMessages)
+	slices.SortStableFunc(list, func(a, b scheme) int { return cmp.Compare(a.messages, b.messages) }) // see FindKnowing
 	return list
 }
 
