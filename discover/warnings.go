@@ -297,7 +297,7 @@ func openRuns(rest []span) (open [][]span) {
 	return open
 }
 
-// isApart reports whether the text shows the border between r and a neighbour, if the other end of r is known. The fixed
+// isApart reports whether the text shows the border between r and a neighbour, if the other end of r is known. A fixed
 // text is between the two.
 func (r span) isApart(fixed string, neighbour span) bool {
 	return r.known || r.shape.ownEnds() ||
