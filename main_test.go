@@ -204,17 +204,15 @@ var operations = []operation{
 		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"}))
 		},
-		sent: `{"order_id":"o-1","partner_id":11,"project_id":22}`,
-		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1",` +
-			`"order_id":"o-1"}`,
+		sent:   `{"order_id":"o-1","partner_id":11,"project_id":22}`,
+		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1","order_id":"o-1"}`,
 	},
 	{
 		name: "init_payout", path: "init_payout", starts: true,
 		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.InitPayout(t.Context(), payoutRequest()))
 		},
-		sent: `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111",` +
-			`"user_data":"payout-1"}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`,
 		answer: payoutAnswer,
 	},
 	{

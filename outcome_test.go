@@ -129,12 +129,10 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 			fixed(`{"error_code":"E17","data":"{\"order_id\":\"o-1\",\"redirect_url\":\"u\"}"}`),
 			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside a started order in a string in a string, escaped", fields,
-			fixed(`{"error_code":"E17",` +
-				`"data":"\"{\\\"ORDER\\u005fID\\\":1,\\\"\\u0072edirect_url\\\":\\\"u\\\"}\""}`),
+			fixed(`{"error_code":"E17","data":"\"{\\\"ORDER\\u005fID\\\":1,\\\"\\u0072edirect_url\\\":\\\"u\\\"}\""}`),
 			same(byStatus(unknown, unknown, rejected))},
 		{"an error about order_id and redirect_url", fields,
-			fixed(`{"error_code":"E17","field":"order_id",` +
-				`"error_message":"order_id is required, as is \"redirect_url\""}`),
+			fixed(`{"error_code":"E17","field":"order_id","error_message":"order_id is required, as is \"redirect_url\""}`),
 			same(byStatus(rejected, unknown, rejected))},
 		{"a gateway's JSON", fields, fixed(`{"message":"Forbidden"}`), func(op operation) func(int) string {
 			return byStatus(op.anyObject(), op.anyObject(), unknown)

@@ -496,8 +496,7 @@ func TestSecurityOtherFormatsShowNoSecret(t *testing.T) {
 		examine(name+" in expvar", nil)
 		for _, page := range []string{
 			`{{.}} {{print .}} {{printf "%s %x" . .}} {{html .}} {{js .}} {{urlquery .}}`,
-			`<a title="{{.}}" href="/?q={{.}}" onclick="f({{.}})" style="color: {{.}}">{{.}}</a>` +
-				`<script>f({{.}})</script>`,
+			`<a title="{{.}}" href="/?q={{.}}" onclick="f({{.}})" style="color: {{.}}">{{.}}</a><script>f({{.}})</script>`,
 		} {
 			examine(name+" in a template", template.Must(template.New("").Parse(page)).Execute(&out, v))
 			examine(name+" in a page", htmltemplate.Must(htmltemplate.New("").Parse(page)).Execute(&out, v))

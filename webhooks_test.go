@@ -862,8 +862,7 @@ func TestWebhookHandlesOneSignedRequestOnWire(t *testing.T) {
 		},
 		{
 			"a folded signature",
-			"Timestamp: " + hookClockShown + "\r\n" +
-				"Signature: " + signature[:32] + "\r\n " + signature[32:] + "\r\n" + length,
+			"Timestamp: " + hookClockShown + "\r\nSignature: " + signature[:32] + "\r\n " + signature[32:] + "\r\n" + length,
 			hookBody, 0,
 		},
 		{"another request in the body", signed + "Content-Length: " + strconv.Itoa(2*len(hookBody)),

@@ -18,8 +18,7 @@ import (
 )
 
 const nestedBody = ` {"user_data": "o\"rder/1 \u00e9\ud83d\ude00", "amount": 10.50, "ok": true, "none": null, ` +
-	`"empty": "",` +
-	` "payer": {"name": "A b", "email": "a@b"}, "items": [{"id": 2}, 3]}` + "\n"
+	`"empty": "", "payer": {"name": "A b", "email": "a@b"}, "items": [{"id": 2}, 3]}` + "\n"
 
 func TestJSONPartsEncodeBody(t *testing.T) {
 	for name, tt := range map[string]struct{ part, body, want string }{

@@ -372,29 +372,25 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`request hex(body), hex(body)`: `column 20: want "notification", not "hex"`,
 		`request hex(body), notification base64(body)`: `column 33: want the encoding of the requests, because ` +
 			`both kinds share one encoding`,
-		`hex(header(X))`:        `column 12: want a text in quotes, not "X"`,
-		`hex(header "X")`:       `column 12: want "(" with a text, not a text`,
-		`hex(header("X", "Y"))`: `column 17: want ")" after 1 texts`,
-		`hex(header("X" "Y"))`:  `column 16: want ")", not a text`,
-		`hex(field())`:          `column 11: want a text in quotes, not ")"`,
-		`hex(field-or(""))`:     `column 16: want "," and a text`,
-		`hex(lower body)`:       `column 11: want "(" after lower, not "body"`,
-		`hex(base64 body)`:      `column 12: want "(" after the encoding, not "body"`,
-		`hex("x)`:               `column 5: the text does not end, want "`,
-		"hex('x\n')":            `column 5: the text does not end, want '`,
-		`hex("a\q" body)`: `column 7: want an escape such as \n, \t, \\, \", \', \x00 ` +
-			`or \u00e9`,
-		`hex("a\ud800" body)`: `column 7: want an escape such as \n, \t, \\, \", \', \x00 ` +
-			`or \u00e9`,
-		"hex(\"a\xff\" body)": `column 7: not UTF-8`,
-		`prefixed(hex)(body)`: `column 10: want the text before the signature in quotes, ` +
-			`not "hex"`,
-		`prefixed("a" hex)(body)`:  `column 14: want ",", not "hex"`,
-		`prefixed("a", hex(body))`: `column 18: want ")", not "("`,
-		`chain()(body)`:            `column 7: want an encoding such as hex, not ")"`,
-		`chain(hex body)`:          `column 11: want ")", not "body"`,
-		`hex(json(sortd))`: `column 10: unknown option of json "sortd", did you mean ` +
-			`sorted?`,
+		`hex(header(X))`:                    `column 12: want a text in quotes, not "X"`,
+		`hex(header "X")`:                   `column 12: want "(" with a text, not a text`,
+		`hex(header("X", "Y"))`:             `column 17: want ")" after 1 texts`,
+		`hex(header("X" "Y"))`:              `column 16: want ")", not a text`,
+		`hex(field())`:                      `column 11: want a text in quotes, not ")"`,
+		`hex(field-or(""))`:                 `column 16: want "," and a text`,
+		`hex(lower body)`:                   `column 11: want "(" after lower, not "body"`,
+		`hex(base64 body)`:                  `column 12: want "(" after the encoding, not "body"`,
+		`hex("x)`:                           `column 5: the text does not end, want "`,
+		"hex('x\n')":                        `column 5: the text does not end, want '`,
+		`hex("a\q" body)`:                   `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
+		`hex("a\ud800" body)`:               `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
+		"hex(\"a\xff\" body)":               `column 7: not UTF-8`,
+		`prefixed(hex)(body)`:               `column 10: want the text before the signature in quotes, not "hex"`,
+		`prefixed("a" hex)(body)`:           `column 14: want ",", not "hex"`,
+		`prefixed("a", hex(body))`:          `column 18: want ")", not "("`,
+		`chain()(body)`:                     `column 7: want an encoding such as hex, not ")"`,
+		`chain(hex body)`:                   `column 11: want ")", not "body"`,
+		`hex(json(sortd))`:                  `column 10: unknown option of json "sortd", did you mean sorted?`,
 		`hex(json(sorted, spaces, sorted))`: `column 26: "sorted" appears twice`,
 		`hex(json(sorted spaces))`:          `column 17: want "," or ")", not "spaces"`,
 		`hex(json())`: `column 10: want one of sorted, spaces, escape-slash, ` +
@@ -405,10 +401,9 @@ func TestSchemeReportsErrors(t *testing.T) {
 			`omit-nested, flat, omit-empty, omit, omit-null, escape-form, escape-percent, escape-php, escape-js, ` +
 			`escape-java, short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers, ` +
 			`padded-numbers, quoted-numbers, php-constants, digit-constants, python-constants, no-null, not ")"`,
-		`hex(fields(sorted))`: `column 5: want a text between the fields, or "unseparated"`,
-		`hex(fields(''))`:     `column 5: want a text between the fields, or "unseparated"`,
-		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values without a ` +
-			`text between them`,
+		`hex(fields(sorted))`:           `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(''))`:               `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values without a text between them`,
 		`hex(fields('', '', ''))`: `column 20: a third text: want at most two, after names ` +
 			`and between fields`,
 		`hex(fields(sorted, as-sent, '|'))`:             `column 20: "as-sent" excludes "sorted"`,

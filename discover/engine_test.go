@@ -110,8 +110,7 @@ func TestStageLimitsTheBlocksOfLongTexts(t *testing.T) {
 // More effort must add work in proportion, for short and for long bodies.
 func TestEffortScalesTheWork(t *testing.T) {
 	for _, size := range []int{10, 60 << 10} {
-		body := `{"partner_id":17,"project_id":42,"amount":10.50,"currency":"EUR","user_data":"o-1",` +
-			`"url":"a/b","text":"`
+		body := `{"partner_id":17,"project_id":42,"amount":10.50,"currency":"EUR","user_data":"o-1","url":"a/b","text":"`
 		c := finderOf(t, body+strings.Repeat("x", size)+`"}`).catalogue
 		keys := newKeys("secret-of-the-test")
 		one, ten := work(c.stages(0, keys, 1)), work(c.stages(0, keys, 10))

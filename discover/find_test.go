@@ -35,8 +35,7 @@ func TestMain(m *testing.M) {
 
 const secret paymentsvc.Secret = "sk-test-4b1d0c55"
 
-const payerBody = `{"partner_id":17,"amount":10.50,"note":"","user_data":"o/\"1\"",` +
-	`"payer":{"email":"a@example.com"}}`
+const payerBody = `{"partner_id":17,"amount":10.50,"note":"","user_data":"o/\"1\"","payer":{"email":"a@example.com"}}`
 
 const (
 	cardBody   = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`

@@ -446,8 +446,7 @@ func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 	const wanted = `hex(timestamp "." body)`
 	m := post(cardURL, "1700000000", cardBody)
 	for signature, want := range map[string]string{
-		strings.Repeat("ab", 32): "no common mistake explains this signature " +
-			"(the canonical string has 81 bytes): " +
+		strings.Repeat("ab", 32): "no common mistake explains this signature (the canonical string has 81 bytes): " +
 			"the key is wrong, the message was altered, or the scheme is different",
 		strings.Repeat("a", 70): "the signature is not the 32 bytes of an HMAC-SHA256",
 		"":                      "the signature is empty",

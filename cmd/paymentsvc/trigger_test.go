@@ -42,11 +42,9 @@ func TestTriggerSendsWhatTheFlagsSay(t *testing.T) {
 	for args, want := range map[string]string{
 		"payment.status_changed -order-id o-1 -amount 10.50": testBody,
 		"refund.status_changed -order-id o -status FAILURE -user-data <a> -set status=7": `{"event":"refund.status_changed` +
-			`","order_id":"o","status":7,` +
-			`"status_description":"FAILURE","status_code":30,"amount":10.00,"user_data":"<a>"}`,
+			`","order_id":"o","status":7,"status_description":"FAILURE","status_code":30,"amount":10.00,"user_data":"<a>"}`,
 		"payout.status_changed -set order_id=o -status NEW -set status=0 -set status_code=9 -set amount=1.0": `{"event":"p` +
-			`ayout.status_changed","order_id":"o",` +
-			`"status":0,"status_description":"NEW","status_code":9,"amount":1.0}`,
+			`ayout.status_changed","order_id":"o","status":0,"status_description":"NEW","status_code":9,"amount":1.0}`,
 		"-body raw.json":   testBody + " \n",
 		"-replay old.http": testBody,
 		"-body - -q -v":    testBody + "  ",

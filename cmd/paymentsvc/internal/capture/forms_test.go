@@ -186,8 +186,7 @@ func TestReadLimitsNesting(t *testing.T) {
 func TestReadPrintedHeaders(t *testing.T) {
 	for name, file := range map[string]string{
 		"JSON": `{"Host":["shop.example"],"Signature":["ab+/=="],"Timestamp":["1700000000"]}`,
-		"Node": "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n" +
-			"  timestamp: '1700000000'\n}\n",
+		"Node": "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}\n",
 		"Node without type": "[Object: null prototype] {\n  host: 'shop.example',\n  signature: 'ab+/==',\n" +
 			"  timestamp: '1700000000' }",
 		"Node's rawHeaders":  "[\n  'Host',\n  'shop.example',\n  'Signature',\n  'ab+/==',\n  'Timestamp', '1700000000'\n]",
@@ -202,8 +201,7 @@ func TestReadPrintedHeaders(t *testing.T) {
 			"    [timestamp] => Array\n        (\n            [0] => 1700000000\n        )\n\n)\n",
 		"PHP's var_dump": "array(2) {\n  [\"Signature\"]=>\n  string(6) \"ab+/==\"\n  [\"Timestamp\"]=>\n" +
 			"  string(10) \"1700000000\"\n}\n",
-		"PHP's var_dump, lists": "array(2) {\n  [\"signature\"]=>\n  array(1) {\n    [0]=>\n" +
-			"    string(6) \"ab+/==\"\n  }\n" +
+		"PHP's var_dump, lists": "array(2) {\n  [\"signature\"]=>\n  array(1) {\n    [0]=>\n    string(6) \"ab+/==\"\n  }\n" +
 			"  [\"timestamp\"]=>\n  array(1) {\n    [0]=>\n    string(10) \"1700000000\"\n  }\n}\n",
 		"PHP's var_export": "array (\n  'Signature' => 'ab+/==',\n  'Timestamp' => '1700000000',\n)",
 		"Go's map":         "map[Accept:[*/*] Signature:[ab+/==] Timestamp:[1700000000] User-Agent:[a (b; c)]]",
