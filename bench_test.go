@@ -49,8 +49,7 @@ func TestAllocationsOfSign(t *testing.T) {
 	for name, encoding := range encodings {
 		scheme := testScheme()
 		scheme.Encoding = encoding
-		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
-		require.NoError(t, err)
+		signer := newSigner(t, scheme, testSecret)
 		sdk := allocations(func() { err = signer.Sign(req, body) })
 		assert.LessOrEqual(t, sdk, 4, "%s: a text and a slice for each header", name)
 		require.NoError(t, err)

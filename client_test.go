@@ -285,9 +285,7 @@ func TestClientRejectsInjectedHeaders(t *testing.T) {
 	encodedAs := func(signature string) paymentsvc.Signer {
 		scheme := testScheme()
 		scheme.Encoding = encodingFunc(func(dst, _ []byte) []byte { return append(dst, signature...) })
-		signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
-		require.NoError(t, err)
-		return signer
+		return newSigner(t, scheme, testSecret)
 	}
 	for name, signer := range map[string]paymentsvc.Signer{
 		"a header":                  encodedAs("00" + injected),
@@ -386,6 +384,7 @@ func TestClientDoesNotFollowRedirects(t *testing.T) {
 func TestClientLimitsResponseSize(t *testing.T) {
 	const limit = 1 << 10
 	long := `{"order_id":"` + strings.Repeat("x", limit) + `"`
+	limited := func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = limit }
 	for name, answer := range map[string]http.HandlerFunc{
 		"with a length": answering(http.StatusOK, long),
 		"without a length": func(w http.ResponseWriter, _ *http.Request) {
@@ -396,9 +395,7 @@ func TestClientLimitsResponseSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, answer)
 			for _, op := range operations {
-				response, err := op.call(t, newClient(t, s.base(), func(cfg *paymentsvc.Config) {
-					cfg.MaxResponseBytes = limit
-				}))
+				response, err := op.call(t, newClient(t, s.base(), limited))
 				e := failed(t, response, err, paymentsvc.OutcomeUnknown)
 				assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
 				assert.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
@@ -417,9 +414,7 @@ func TestClientLimitsResponseSize(t *testing.T) {
 	})
 	t.Run("an oversized rejection is incomplete and proves nothing", func(t *testing.T) {
 		s := newService(t, answering(http.StatusBadRequest, long))
-		response, err := pay(t.Context(), newClient(t, s.base(), func(cfg *paymentsvc.Config) {
-			cfg.MaxResponseBytes = limit
-		}))
+		response, err := pay(t.Context(), newClient(t, s.base(), limited))
 		failed(t, response, err, paymentsvc.OutcomeUnknown)
 		assert.ErrorIs(t, err, paymentsvc.ErrResponseTooLarge)
 	})
@@ -772,14 +767,9 @@ func TestClientIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestClientDecodesErrorsReportsDecoder(t *testing.T) {
-	cfg := paymentsvc.Config{BaseURL: "https://pay.example.com", PartnerID: 1, ProjectID: 2, Signer: testSigner(t)}
-	client, err := paymentsvc.NewClient(cfg)
-	require.NoError(t, err)
-	assert.False(t, client.DecodesErrors())
-	cfg.DecodeError = paymentsvc.ErrorFields("error_code", "")
-	client, err = paymentsvc.NewClient(cfg)
-	require.NoError(t, err)
-	assert.True(t, client.DecodesErrors())
+	const base = "https://pay.example.com"
+	assert.False(t, newClient(t, base).DecodesErrors())
+	assert.True(t, newClient(t, base, decoding(paymentsvc.ErrorFields("error_code", ""))).DecodesErrors())
 	assert.False(t, (*paymentsvc.Client)(nil).DecodesErrors())
 }
 

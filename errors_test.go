@@ -100,9 +100,7 @@ func TestErrorOfARejectedSignatureNamesTheSignersClock(t *testing.T) {
 			c := newClient(t, "http://127.0.0.1", signedBy(paymentsvc.SignerFunc(func(r *http.Request, body []byte) error {
 				time.Sleep(test.waits)
 				return signer.Sign(r, body)
-			})), over(roundTripFunc(func(*http.Request) (*http.Response, error) {
-				return canned(http.StatusUnauthorized, http.Header{}, ""), nil
-			})))
+			})), answers(http.StatusUnauthorized, http.Header{}, ""))
 			_, err = c.GetBalance(t.Context())
 			require.ErrorContains(t, err, test.want)
 			require.Equal(t, test.shift.Abs() > 2*time.Second, !strings.Contains(err.Error(), "old when"))

@@ -47,24 +47,21 @@ func testScheme() paymentsvc.Scheme {
 	}
 }
 
-func testSigner(t testing.TB) *paymentsvc.HMACSigner {
+func testSigner(t testing.TB) *paymentsvc.HMACSigner { return newSigner(t, testScheme(), testSecret) }
+
+func newSigner(t testing.TB, scheme paymentsvc.Scheme, secret paymentsvc.Secret) *paymentsvc.HMACSigner {
 	t.Helper()
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: testSecret})
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
 	require.NoError(t, err)
 	return signer
 }
 
-// quick returns a retry policy with short waits.
-func quick() paymentsvc.Retry {
-	return paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond}
-}
-
-// testConfig is a valid Config. Its Timeout is far longer than a slow machine needs.
+// testConfig is a valid Config with short waits between attempts. Its Timeout is far longer than a slow machine needs.
 func testConfig(t testing.TB, base string) paymentsvc.Config {
 	t.Helper()
 	return paymentsvc.Config{
-		BaseURL: base, PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t), Retry: quick(),
-		Timeout: time.Hour,
+		BaseURL: base, PartnerID: testPartner, ProjectID: testProject, Signer: testSigner(t), Timeout: time.Hour,
+		Retry: paymentsvc.Retry{BaseDelay: time.Millisecond, MaxDelay: 2 * time.Millisecond},
 	}
 }
 
@@ -207,17 +204,15 @@ var operations = []operation{
 		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{OrderID: "o-1"}))
 		},
-		sent: `{"order_id":"o-1","partner_id":11,"project_id":22}`,
-		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1",` +
-			`"order_id":"o-1"}`,
+		sent:   `{"order_id":"o-1","partner_id":11,"project_id":22}`,
+		answer: `{"partner_id":11,"project_id":22,"amount":10.50,"description":"d","user_data":"order-1","order_id":"o-1"}`,
 	},
 	{
 		name: "init_payout", path: "init_payout", starts: true,
 		call: func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.InitPayout(t.Context(), payoutRequest()))
 		},
-		sent: `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111",` +
-			`"user_data":"payout-1"}`,
+		sent:   `{"partner_id":11,"project_id":22,"amount":10.50,"destination":"4111111111111111","user_data":"payout-1"}`,
 		answer: payoutAnswer,
 	},
 	{
@@ -588,6 +583,13 @@ func neverCalled(t testing.TB) func(context.Context, *paymentsvc.Notification) e
 }
 
 func accept(context.Context, *paymentsvc.Notification) error { return nil }
+
+// respondingInto keeps the error that Respond gets.
+func respondingInto(reason *error) func(*paymentsvc.WebhookConfig) {
+	return func(c *paymentsvc.WebhookConfig) {
+		c.Respond = func(_ http.ResponseWriter, _ *http.Request, err error) { *reason = err }
+	}
+}
 
 // isOnly asserts that err matches want and no other sentinel.
 func isOnly(t testing.TB, err, want error) {

@@ -129,12 +129,10 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 			fixed(`{"error_code":"E17","data":"{\"order_id\":\"o-1\",\"redirect_url\":\"u\"}"}`),
 			same(byStatus(unknown, unknown, rejected))},
 		{"an error beside a started order in a string in a string, escaped", fields,
-			fixed(`{"error_code":"E17",` +
-				`"data":"\"{\\\"ORDER\\u005fID\\\":1,\\\"\\u0072edirect_url\\\":\\\"u\\\"}\""}`),
+			fixed(`{"error_code":"E17","data":"\"{\\\"ORDER\\u005fID\\\":1,\\\"\\u0072edirect_url\\\":\\\"u\\\"}\""}`),
 			same(byStatus(unknown, unknown, rejected))},
 		{"an error about order_id and redirect_url", fields,
-			fixed(`{"error_code":"E17","field":"order_id",` +
-				`"error_message":"order_id is required, as is \"redirect_url\""}`),
+			fixed(`{"error_code":"E17","field":"order_id","error_message":"order_id is required, as is \"redirect_url\""}`),
 			same(byStatus(rejected, unknown, rejected))},
 		{"a gateway's JSON", fields, fixed(`{"message":"Forbidden"}`), func(op operation) func(int) string {
 			return byStatus(op.anyObject(), op.anyObject(), unknown)
@@ -371,33 +369,29 @@ func TestOutcomeIsDecidedAfterTheAttemptsContextEnded(t *testing.T) {
 }
 
 func TestOutcomeStartIsSentAtMostOnce(t *testing.T) {
+	writes := func(text string) func(*net.TCPConn) { return func(c *net.TCPConn) { write(c, text) } }
 	for name, behave := range map[string]func(*net.TCPConn){
 		"the connection is closed":   func(*net.TCPConn) {},
 		"the connection is reset":    func(c *net.TCPConn) { _ = c.SetLinger(0) },
-		"half a status line":         func(c *net.TCPConn) { write(c, "HTTP/1.1 20") },
-		"half a header":              func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nContent-Type: appl") },
-		"something that is not HTTP": func(c *net.TCPConn) { write(c, "SSH-2.0-OpenSSH_9.2\r\n") },
-		"a header without a colon":   func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n") },
-		"a body shorter than it says": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"+paymentAnswer)
-		},
-		"a body cut, without a length": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"+paymentAnswer[:30])
-		},
-		"a chunked body without its end": func(c *net.TCPConn) {
-			head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-			write(c, fmt.Sprintf("%s%x\r\n%s\r\n", head, len(paymentAnswer), paymentAnswer))
-		},
-		"no body at all":       func(c *net.TCPConn) { write(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") },
-		"100 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 100 Continue\r\n\r\n") },
-		"103 and then the end": func(c *net.TCPConn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
-		"a rejection cut off": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n"+`{"error_code":"E17"}`)
-		},
-		"a rejection with half a header": func(c *net.TCPConn) { write(c, "HTTP/1.1 400 Bad Request\r\nContent-Le") },
-		"408, as proxies close with": func(c *net.TCPConn) {
-			write(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n")
-		},
+		"half a status line":         writes("HTTP/1.1 20"),
+		"half a header":              writes("HTTP/1.1 200 OK\r\nContent-Type: appl"),
+		"something that is not HTTP": writes("SSH-2.0-OpenSSH_9.2\r\n"),
+		"a header without a colon":   writes("HTTP/1.1 200 OK\r\nno colon here\r\n\r\n"),
+		"a body shorter than it says": writes(
+			"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n" + paymentAnswer,
+		),
+		"a body cut, without a length": writes("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + paymentAnswer[:30]),
+		"a chunked body without its end": writes(fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(paymentAnswer), paymentAnswer,
+		)),
+		"no body at all":       writes("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"),
+		"100 and then the end": writes("HTTP/1.1 100 Continue\r\n\r\n"),
+		"103 and then the end": writes("HTTP/1.1 103 Early Hints\r\n\r\n"),
+		"a rejection cut off": writes(
+			"HTTP/1.1 422 Unprocessable Entity\r\nContent-Length: 900\r\n\r\n" + `{"error_code":"E17"}`,
+		),
+		"a rejection with half a header": writes("HTTP/1.1 400 Bad Request\r\nContent-Le"),
+		"408, as proxies close with":     writes("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, op := range operations {
@@ -440,16 +434,22 @@ func TestOutcomeStartOnABrokenKeptConnectionIsSentAtMostOnce(t *testing.T) {
 }
 
 func TestOutcomeStartRefusedOverHTTP2IsSentAtMostOnce(t *testing.T) {
-	// After REFUSED_STREAM, net/http sends a request again if GetBody is set.
-	s := newListener(t)
-	s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: protocols}
-	c := newClient(t, s.base(), func(cfg *paymentsvc.Config) { cfg.HTTPClient = &http.Client{Transport: transport} })
+	s, transport := newRefusingServer(t)
+	c := newClient(t, s.base(), over(transport))
 	response, err := pay(t.Context(), c)
 	failed(t, response, err, paymentsvc.OutcomeUnknown)
 	assert.EqualValues(t, 1, s.taken.Load())
+}
+
+// newRefusingServer returns a server with refuseStreams, and a transport that speaks HTTP/2 with it. After
+// REFUSED_STREAM, net/http sends a request again if GetBody is set.
+func newRefusingServer(t *testing.T) (*rawServer, *http.Transport) {
+	s := newListener(t)
+	s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return s, transport
 }
 
 // refuseStreams is a minimal HTTP/2 server that counts complete requests and refuses each of them.
@@ -991,12 +991,7 @@ func TestTransportThatRestoresGetBodyIsStopped(t *testing.T) {
 	for name, wrap := range repeatingTransports() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // net/http waits before it repeats
-			s := newListener(t)
-			s.serve(func(conn *net.TCPConn) { refuseStreams(conn, &s.taken) })
-			protocols := new(http.Protocols)
-			protocols.SetUnencryptedHTTP2(true)
-			base := &http.Transport{Protocols: protocols}
-			t.Cleanup(base.CloseIdleConnections)
+			s, base := newRefusingServer(t)
 			c := newClient(t, s.base(), over(wrap(base)))
 			for calls := int32(1); calls <= 3; calls++ {
 				response, err := pay(t.Context(), c)
@@ -1123,15 +1118,8 @@ func TestTransportCannotSendKeptRequest(t *testing.T) {
 
 // A wrapper may use the context for its own requests, such as a token request before the call and a report after it.
 func TestTransportMayCallAnotherHost(t *testing.T) {
-	var tokens, reports atomic.Int64
-	other := newServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/token":
-			tokens.Add(1)
-		case "/report":
-			reports.Add(1)
-		}
-	}))
+	asked := map[string]int{}
+	other := newServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked[r.URL.Path]++ }))
 	s := newService(t, answering(http.StatusOK, payoutAnswer))
 	base := s.Client().Transport
 	ask := func(r *http.Request, path string) {
@@ -1154,7 +1142,6 @@ func TestTransportMayCallAnotherHost(t *testing.T) {
 		_, err := c.InitPayout(t.Context(), payoutRequest())
 		require.NoError(t, err)
 	}
-	assert.EqualValues(t, 6, tokens.Load())
-	assert.EqualValues(t, 6, reports.Load())
+	assert.Equal(t, map[string]int{"/token": 6, "/report": 6}, asked)
 	assert.Len(t, s.received(), 3)
 }

@@ -119,93 +119,62 @@ func TestEndpointRejectsUnknownPaymentTypes(t *testing.T) {
 }
 
 func TestEndpointRejectsInvalidRequests(t *testing.T) {
-	pay := func(change func(*paymentsvc.PaymentRequest)) func(testing.TB, *paymentsvc.Client) (any, error) {
+	type call = func(testing.TB, *paymentsvc.Client) (any, error)
+	type payment = paymentsvc.PaymentRequest
+	type payout = paymentsvc.PayoutRequest
+	pay := func(change func(*payment)) call {
 		return func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			r := paymentRequest()
 			change(&r)
 			return nilOr(c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, r))
 		}
 	}
-	payout := func(change func(*paymentsvc.PayoutRequest)) func(testing.TB, *paymentsvc.Client) (any, error) {
+	payOut := func(change func(*payout)) call {
 		return func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			r := payoutRequest()
 			change(&r)
 			return nilOr(c.InitPayout(t.Context(), r))
 		}
 	}
-	status := func(r paymentsvc.StatusPaymentRequest) func(testing.TB, *paymentsvc.Client) (any, error) {
-		return func(t testing.TB, c *paymentsvc.Client) (any, error) { return nilOr(c.StatusPayment(t.Context(), r)) }
+	status := func(orderID, userData string) call {
+		return func(t testing.TB, c *paymentsvc.Client) (any, error) {
+			r := paymentsvc.StatusPaymentRequest{OrderID: orderID, UserData: userData}
+			return nilOr(c.StatusPayment(t.Context(), r))
+		}
 	}
 	for _, test := range []struct {
-		name  string
-		field string
-		call  func(testing.TB, *paymentsvc.Client) (any, error)
+		name, field string
+		call        call
 	}{
-		{
-			"a payment without amount", "Amount (amount)",
-			pay(func(r *paymentsvc.PaymentRequest) { r.Amount = paymentsvc.Amount{} }),
-		},
-		{
-			"a payment without user_data", "UserData (user_data)",
-			pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "" }),
-		},
-		{
-			"user_data with invalid UTF-8", "UserData (user_data)",
-			pay(func(r *paymentsvc.PaymentRequest) { r.UserData = "a\xff" }),
-		},
-		{
-			"card_data that is text", "CardData (card_data)",
-			pay(func(r *paymentsvc.PaymentRequest) { r.CardData = "4111" }),
-		},
-		{
-			"browser that is a list", "Browser (browser)",
-			pay(func(r *paymentsvc.PaymentRequest) { r.Browser = []int{1} }),
-		},
-		{"payer that is a number", "Payer (payer)", pay(func(r *paymentsvc.PaymentRequest) { r.Payer = 1 })},
+		{"a payment without amount", "Amount (amount)", pay(func(r *payment) { r.Amount = paymentsvc.Amount{} })},
+		{"a payment without user_data", "UserData (user_data)", pay(func(r *payment) { r.UserData = "" })},
+		{"user_data with invalid UTF-8", "UserData (user_data)", pay(func(r *payment) { r.UserData = "a\xff" })},
+		{"card_data that is text", "CardData (card_data)", pay(func(r *payment) { r.CardData = "4111" })},
+		{"browser that is a list", "Browser (browser)", pay(func(r *payment) { r.Browser = []int{1} })},
+		{"payer that is a number", "Payer (payer)", pay(func(r *payment) { r.Payer = 1 })},
 		{
 			"payee with a function", "Payee (payee)",
-			pay(func(r *paymentsvc.PaymentRequest) { r.Payee = map[string]any{"f": func() {}} }),
+			pay(func(r *payment) { r.Payee = map[string]any{"f": func() {}} }),
 		},
 		{"card_data with invalid UTF-8", "CardData (card_data): holds text that is not valid UTF-8",
-			pay(func(r *paymentsvc.PaymentRequest) { r.CardData = map[string]any{"holder": "J\xf6rg"} })},
+			pay(func(r *payment) { r.CardData = map[string]any{"holder": "J\xf6rg"} })},
 		{"a form without amount", "Amount (amount)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
-			return nilOr(c.InitForm(t.Context(), paymentsvc.PaymentRequest{UserData: "u"}))
+			return nilOr(c.InitForm(t.Context(), payment{UserData: "u"}))
 		}},
 		{"an invoice without user_data", "UserData (user_data)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
-			return nilOr(c.InitInvoice(t.Context(), paymentsvc.PaymentRequest{Amount: paymentsvc.MustParseAmount("1")}))
+			return nilOr(c.InitInvoice(t.Context(), payment{Amount: paymentsvc.MustParseAmount("1")}))
 		}},
-		{
-			"a payout without amount", "Amount (amount)",
-			payout(func(r *paymentsvc.PayoutRequest) { r.Amount = paymentsvc.Amount{} }),
-		},
-		{
-			"a payout without destination", "Destination (destination)",
-			payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "" }),
-		},
-		{
-			"a payout without user_data", "UserData (user_data)",
-			payout(func(r *paymentsvc.PayoutRequest) { r.UserData = "" }),
-		},
+		{"a payout without amount", "Amount (amount)", payOut(func(r *payout) { r.Amount = paymentsvc.Amount{} })},
+		{"a payout without destination", "Destination (destination)", payOut(func(r *payout) { r.Destination = "" })},
+		{"a payout without user_data", "UserData (user_data)", payOut(func(r *payout) { r.UserData = "" })},
 		{
 			"a destination with invalid UTF-8", "Destination (destination)",
-			payout(func(r *paymentsvc.PayoutRequest) { r.Destination = "\xc3(" }),
+			payOut(func(r *payout) { r.Destination = "\xc3(" }),
 		},
-		{
-			"a payment's status without id", "OrderID (order_id) or UserData (user_data)",
-			status(paymentsvc.StatusPaymentRequest{}),
-		},
-		{
-			"a payment's status with both ids", "OrderID (order_id) and UserData (user_data)",
-			status(paymentsvc.StatusPaymentRequest{OrderID: "o", UserData: "u"}),
-		},
-		{
-			"a payment's status with invalid UTF-8", "OrderID (order_id)",
-			status(paymentsvc.StatusPaymentRequest{OrderID: "\xff"}),
-		},
-		{
-			"a payment's status by user_data with invalid UTF-8", "UserData (user_data)",
-			status(paymentsvc.StatusPaymentRequest{UserData: "\xff"}),
-		},
+		{"a payment's status without id", "OrderID (order_id) or UserData (user_data)", status("", "")},
+		{"a payment's status with both ids", "OrderID (order_id) and UserData (user_data)", status("o", "u")},
+		{"a payment's status with invalid UTF-8", "OrderID (order_id)", status("\xff", "")},
+		{"a payment's status by user_data with invalid UTF-8", "UserData (user_data)", status("", "\xff")},
 		{"a payout's status without id", "OrderID (order_id)", func(t testing.TB, c *paymentsvc.Client) (any, error) {
 			return nilOr(c.StatusPayout(t.Context(), paymentsvc.StatusPayoutRequest{}))
 		}},

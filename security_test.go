@@ -128,7 +128,7 @@ var canarySpellings = func() (all []string) {
 // pools are filled.
 func keepers(t *testing.T) map[string]any {
 	t.Helper()
-	signer := canarySigner(t, hookScheme())
+	signer := newSigner(t, hookScheme(), canary)
 	client := newClient(t, "https://pay.example.com", signedBy(signer))
 	project, err := client.ForProject(3, signer)
 	require.NoError(t, err)
@@ -351,11 +351,6 @@ func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 	raw := func(answer string) string {
 		return newRawServer(t, func(c *net.TCPConn, _ int) bool { write(c, answer); return false }).base()
 	}
-	served := func(h http.HandlerFunc) string {
-		mux := http.NewServeMux()
-		mux.Handle("/", h)
-		return newServer(t, mux)
-	}
 	decodes := decoding(paymentsvc.ErrorFields("code", "message"))
 	short := func(cfg *paymentsvc.Config) { cfg.MaxResponseBytes = 40 }
 
@@ -365,14 +360,14 @@ func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 	}
 	none := func(*paymentsvc.Config) {}
 	for name, f := range map[string]fault{
-		"200 of another shape":       {served(echo(200)), none},
-		"400":                        {served(echo(400)), none},
-		"401":                        {served(echo(401)), none},
-		"500":                        {served(echo(500)), none},
-		"a reported error":           {served(echo(200)), decodes},
-		"an oversized answer":        {served(echo(200)), short},
-		"a redirect":                 {served(echo(307, "Location", "https://"+canary+".example.com/"+canary)), none},
-		"a redirect to nowhere":      {served(echo(307, "Location", "::"+canary)), none},
+		"200 of another shape":       {newServer(t, echo(200)), none},
+		"400":                        {newServer(t, echo(400)), none},
+		"401":                        {newServer(t, echo(401)), none},
+		"500":                        {newServer(t, echo(500)), none},
+		"a reported error":           {newServer(t, echo(200)), decodes},
+		"an oversized answer":        {newServer(t, echo(200)), short},
+		"a redirect":                 {newServer(t, echo(307, "Location", "https://"+canary+".example/"+canary)), none},
+		"a redirect to nowhere":      {newServer(t, echo(307, "Location", "::"+canary)), none},
 		"a refused connection":       {refusingPort(t), none},
 		"an answer that is not HTTP": {raw(canary + " " + canary + "\r\n\r\n"), none},
 		"a status that is none":      {raw("HTTP/1.1 " + canary + "\r\n\r\n"), none},
@@ -460,7 +455,7 @@ func TestSecurityPanicReachesTheCaller(t *testing.T) {
 		Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { panic("canonical") }, Encoding: paymentsvc.Hex,
 	}
 	defer func() { assert.Equal(t, "canonical", recover(), "the caller's own panic reaches the caller as it is") }()
-	c := newClient(t, "http://127.0.0.1", signedBy(canarySigner(t, scheme)))
+	c := newClient(t, "http://127.0.0.1", signedBy(newSigner(t, scheme, canary)))
 	_, _ = c.GetBalance(context.Background())
 }
 
@@ -501,8 +496,7 @@ func TestSecurityOtherFormatsShowNoSecret(t *testing.T) {
 		examine(name+" in expvar", nil)
 		for _, page := range []string{
 			`{{.}} {{print .}} {{printf "%s %x" . .}} {{html .}} {{js .}} {{urlquery .}}`,
-			`<a title="{{.}}" href="/?q={{.}}" onclick="f({{.}})" style="color: {{.}}">{{.}}</a>` +
-				`<script>f({{.}})</script>`,
+			`<a title="{{.}}" href="/?q={{.}}" onclick="f({{.}})" style="color: {{.}}">{{.}}</a><script>f({{.}})</script>`,
 		} {
 			examine(name+" in a template", template.Must(template.New("").Parse(page)).Execute(&out, v))
 			examine(name+" in a page", htmltemplate.Must(htmltemplate.New("").Parse(page)).Execute(&out, v))
@@ -552,13 +546,6 @@ func TestSecurityFieldsDoNotLeadToSentData(t *testing.T) {
 	}
 }
 
-func canarySigner(t testing.TB, scheme paymentsvc.Scheme) *paymentsvc.HMACSigner {
-	t.Helper()
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: canary})
-	require.NoError(t, err)
-	return signer
-}
-
 // canaryCalls starts a payment and a payout. They wait for their responses until release.
 func canaryCalls(t *testing.T) (release func()) {
 	t.Helper()
@@ -568,7 +555,7 @@ func canaryCalls(t *testing.T) (release func()) {
 		<-answer
 		answering(http.StatusOK, paymentAnswer)(w, r)
 	}))
-	c := newClient(t, base, signedBy(canarySigner(t, testScheme())))
+	c := newClient(t, base, signedBy(newSigner(t, testScheme(), canary)))
 	done := make(chan error)
 	go func() {
 		_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
@@ -695,29 +682,16 @@ func versions(certificate tls.Certificate, least, most uint16) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: least, MaxVersion: most}
 }
 
-// surroundings are the optional authority and proxy of a client.
-type surroundings struct {
-	roots *authority
-	proxy string
-}
-
-// payIn makes a payment over the SDK's transport and returns "paid" or the error.
-func payIn(t *testing.T, in surroundings, base string) string {
+// payIn makes a payment over the SDK's transport and returns "paid" or the error. The address of a proxy may be "".
+func payIn(t *testing.T, roots *authority, proxy, base string) string {
 	t.Helper()
-	transport := paymentsvc.NewTransport()
-	if in.roots != nil {
-		in.roots.trustedBy(transport)
-	}
-	if in.proxy != "" {
-		address, err := url.Parse(in.proxy)
+	transport := roots.trustedBy(paymentsvc.NewTransport())
+	if proxy != "" {
+		address, err := url.Parse(proxy)
 		require.NoError(t, err)
 		transport.Proxy = http.ProxyURL(address)
 	}
-	return payOnce(t, newClient(t, base, over(transport)))
-}
-
-func payOnce(t *testing.T, c *paymentsvc.Client) string {
-	t.Helper()
+	c := newClient(t, base, over(transport))
 	_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, canaryPayment())
 	if err == nil {
 		return "paid"
@@ -749,7 +723,7 @@ func TestSecurityTLS12AndNewerOnly(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSecureServer(t, test.config)
-			result := payIn(t, surroundings{roots: a}, s.URL)
+			result := payIn(t, a, "", s.URL)
 			if test.want == "paid" {
 				assert.Equal(t, "paid", result)
 				assert.EqualValues(t, 1, s.requests.Load())
@@ -871,10 +845,11 @@ func (p *connectProxy) tunnel(conn *net.TCPConn, in io.Reader, address string) {
 	<-done
 }
 
-// newConnectProxy calls behave with every connection and its CONNECT request.
-func newConnectProxy(
-	t testing.TB, behave func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request),
-) *connectProxy {
+// proxying handles a connection and its CONNECT request.
+type proxying = func(p *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request)
+
+// newConnectProxy calls behave with every connection.
+func newConnectProxy(t testing.TB, behave proxying) *connectProxy {
 	t.Helper()
 	p := &connectProxy{rawServer: newListener(t)}
 	p.serve(func(conn *net.TCPConn) {
@@ -900,20 +875,20 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 	a := newAuthority(t)
 	service := newSecureServer(t, versions(a.issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
 	stranger := newSecureServer(t, versions(newAuthority(t).issue(t, time.Now().Add(time.Hour), serviceName), 0, 0))
-	answers := func(head string) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
+	answers := func(head string) proxying {
 		return func(_ *connectProxy, conn *net.TCPConn, in io.Reader, r *http.Request) {
 			write(conn, strings.ReplaceAll(head, "ECHO", r.Header.Get("Proxy-Authorization")+" "+r.Host)+"\r\n\r\n")
 			_, _ = io.Copy(io.Discard, in) // a reset would change the error
 		}
 	}
-	leadsTo := func(s *secureServer) func(*connectProxy, *net.TCPConn, io.Reader, *http.Request) {
+	leadsTo := func(s *secureServer) proxying {
 		return func(p *connectProxy, conn *net.TCPConn, in io.Reader, _ *http.Request) {
 			p.tunnel(conn, in, s.Listener.Addr().String())
 		}
 	}
 	for _, test := range []struct {
 		name   string
-		behave func(*connectProxy, *net.TCPConn, io.Reader, *http.Request)
+		behave proxying
 		want   string
 	}{
 		{"it makes a tunnel", leadsTo(service), "paid"},
@@ -945,7 +920,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 			before := service.requests.Load()
 			p := newConnectProxy(t, test.behave)
 			proxy := "http://user:" + proxyPassword + "@" + p.Addr().String()
-			result := payIn(t, surroundings{a, proxy}, "https://"+serviceName)
+			result := payIn(t, a, proxy, "https://"+serviceName)
 
 			seen := p.seen.received()
 			assert.True(t, strings.HasPrefix(seen, "CONNECT "+serviceName+":443 HTTP/1.1\r\n"), "%.100q", seen)
@@ -978,7 +953,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 		closed := strings.TrimPrefix(refusingPort(t), "http://")
 		for _, scheme := range []string{"http", "https", "socks5", "ftp"} {
 			proxy := scheme + "://user:" + proxyPassword + "@" + closed
-			result := payIn(t, surroundings{proxy: proxy}, "https://"+serviceName)
+			result := payIn(t, a, proxy, "https://"+serviceName)
 			assert.Contains(t, result, "not sent after 3 attempts")
 			assert.NotContains(t, result, proxyPassword)
 		}

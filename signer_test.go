@@ -199,18 +199,14 @@ func TestSecretRejectsTrailingLineBreak(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Header.Get("Signature"), "the line break is part of the key")
 	}
-	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: testScheme(), Secret: "\x8f\x00 decoded bytes \r\n",
-	})
-	require.NoError(t, err, "random bytes may end in a line break by chance")
+	newSigner(t, testScheme(), "\x8f\x00 decoded bytes \r\n") // random bytes may end in a line break by chance
 }
 
 func TestSecretRejectsByteOrderMark(t *testing.T) {
 	_, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\ufeff" + testSecret})
 	require.EqualError(t, err, "paymentsvc: HMACConfig: invalid request: Secret: begins with a byte order mark, "+
 		"which editors put before text: remove it")
-	_, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: testScheme(), Secret: "\ufeff decoded bytes \xff"})
-	require.NoError(t, err, "random bytes may begin like a byte order mark by chance")
+	newSigner(t, testScheme(), "\ufeff decoded bytes \xff") // random bytes may begin like a byte order mark by chance
 }
 
 func TestSignerZeroValueReturnsError(t *testing.T) {
@@ -278,12 +274,11 @@ func TestSchemeCanonicalErrorLeavesRequestUnsigned(t *testing.T) {
 		Encoding:  paymentsvc.Hex,
 		Canonical: func([]byte, *paymentsvc.Message) ([]byte, error) { return nil, errOfMine },
 	}
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme, Secret: testSecret})
-	require.NoError(t, err)
+	signer := newSigner(t, scheme, testSecret)
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	require.ErrorIs(t, signer.Sign(r, nil), errOfMine)
 	assert.Empty(t, r.Header.Values("Signature"))
-	_, err = scheme.Signature(testSecret, &paymentsvc.Message{})
+	_, err := scheme.Signature(testSecret, &paymentsvc.Message{})
 	require.ErrorIs(t, err, errOfMine)
 }
 
@@ -296,10 +291,7 @@ func TestSchemeCanonicalCannotOverwriteBody(t *testing.T) {
 		}
 		return m.Body, nil
 	}
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{
-		Scheme: paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: canonical}, Secret: testSecret,
-	})
-	require.NoError(t, err)
+	signer := newSigner(t, paymentsvc.Scheme{Encoding: paymentsvc.Hex, Canonical: canonical}, testSecret)
 	sign := func(path, body string) []byte {
 		sent := []byte(body)
 		require.NoError(t, signer.Sign(&http.Request{URL: &url.URL{Path: path}}, sent))

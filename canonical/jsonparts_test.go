@@ -18,115 +18,76 @@ import (
 )
 
 const nestedBody = ` {"user_data": "o\"rder/1 \u00e9\ud83d\ude00", "amount": 10.50, "ok": true, "none": null, ` +
-	`"empty": "",` +
-	` "payer": {"name": "A b", "email": "a@b"}, "items": [{"id": 2}, 3]}` + "\n"
+	`"empty": "", "payer": {"name": "A b", "email": "a@b"}, "items": [{"id": 2}, 3]}` + "\n"
 
 func TestJSONPartsEncodeBody(t *testing.T) {
-	type list = canonical.FieldList
-	type form = canonical.JSONForm
-	for name, tt := range map[string]struct {
-		part paymentsvc.CanonicalFunc
-		body string
-		want string
-	}{
-		"a text without quotes and escapes": {canonical.Field("user_data"), nestedBody, `o"rder/1 é😀`},
-		"a number as it is written":         {canonical.Field("amount"), nestedBody, "10.50"},
-		"true":                              {canonical.Field("ok"), nestedBody, "true"},
-		"null":                              {canonical.Field("none"), nestedBody, "null"},
-		"an empty text":                     {canonical.Field("empty"), nestedBody, ""},
-		"an object without white space":     {canonical.Field("payer"), nestedBody, `{"name":"A b","email":"a@b"}`},
-		"an array without white space":      {canonical.Field("items"), nestedBody, `[{"id":2},3]`},
-		"a nested field":                    {canonical.Field("payer", "email"), nestedBody, "a@b"},
-		"a name with an escape":             {canonical.Field("aé"), `{"a\u00e9":1}`, "1"},
-		"all kinds of escapes": {
-			canonical.Field("a"), `{"a":"\"\\\/\b\f\n\r\t\u0041"}`, "\"\\/\b\f\n\r\tA",
-		},
-		"half a surrogate pair":            {canonical.Field("a"), `{"a":"\ud83dx\ude00"}`, "\ufffdx\ufffd"},
-		"a surrogate pair cut short":       {canonical.Field("a"), `{"a":"\ud83d\u0041"}`, "\ufffdA"},
-		"bytes that are no UTF-8":          {canonical.Field("a"), "{\"a\":\"\\n\xff\"}", "\n\xff"},
-		"a field that is there":            {canonical.FieldOr("-", "amount"), nestedBody, "10.50"},
-		"the stand-in for an absent field": {canonical.FieldOr("-", "no"), nestedBody, "-"},
-		"the stand-in for null":            {canonical.FieldOr("-", "none"), nestedBody, "-"},
-		"the stand-in below a text":        {canonical.FieldOr("-", "user_data", "no"), nestedBody, "-"},
+	for name, tt := range map[string]struct{ part, body, want string }{
+		"a text without quotes and escapes": {`field("user_data")`, nestedBody, `o"rder/1 é😀`},
+		"a number as it is written":         {`field("amount")`, nestedBody, "10.50"},
+		"true":                              {`field("ok")`, nestedBody, "true"},
+		"null":                              {`field("none")`, nestedBody, "null"},
+		"an empty text":                     {`field("empty")`, nestedBody, ""},
+		"an object without white space":     {`field("payer")`, nestedBody, `{"name":"A b","email":"a@b"}`},
+		"an array without white space":      {`field("items")`, nestedBody, `[{"id":2},3]`},
+		"a nested field":                    {`field("payer", "email")`, nestedBody, "a@b"},
+		"a name with an escape":             {`field("aé")`, `{"a\u00e9":1}`, "1"},
+		"all kinds of escapes":              {`field("a")`, `{"a":"\"\\\/\b\f\n\r\t\u0041"}`, "\"\\/\b\f\n\r\tA"},
+		"half a surrogate pair":             {`field("a")`, `{"a":"\ud83dx\ude00"}`, "\ufffdx\ufffd"},
+		"a surrogate pair cut short":        {`field("a")`, `{"a":"\ud83d\u0041"}`, "\ufffdA"},
+		"bytes that are no UTF-8":           {`field("a")`, "{\"a\":\"\\n\xff\"}", "\n\xff"},
+		"a field that is there":             {`field-or("-", "amount")`, nestedBody, "10.50"},
+		"the stand-in for an absent field":  {`field-or("-", "no")`, nestedBody, "-"},
+		"the stand-in for null":             {`field-or("-", "none")`, nestedBody, "-"},
+		"the stand-in below a text":         {`field-or("-", "user_data", "no")`, nestedBody, "-"},
 
-		"values sorted by name": {
-			canonical.Fields(list{Between: "|"}), `{"b":2,"a":"x","c":[1, 2]}`, "x|2|[1,2]",
-		},
-		"values in the order of the body": {
-			canonical.Fields(list{Between: "|", AsSent: true}), `{"b":2,"a":"x"}`, "2|x",
-		},
-		"pairs": {
-			canonical.Fields(list{Names: true, Equals: "=", Between: "&"}), `{"b":2,"a":"x"}`, "a=x&b=2",
-		},
-		"names and values run together": {canonical.Fields(list{Names: true}), `{"b":2,"a":"x"}`, "axb2"},
-		"no fields":                     {canonical.Fields(list{Names: true, Between: "&"}), `{ }`, ""},
-		"upper case sorts before lower": {canonical.Fields(list{Unseparated: true}), `{"a":1,"B":2}`, "21"},
-		"empty and null left out": {
-			canonical.Fields(list{Between: ",", OmitEmpty: true}), `{"a":"","b":null,"c":0,"d":false}`, "0,false",
-		},
-		"a name left out, above only": {
-			canonical.Fields(list{Between: ",", Omit: []string{"a"}, Nested: canonical.NestedFlat}),
-			`{"a":1,"b":{"a":2}}`, "2",
-		},
-		"nested left out": {
-			canonical.Fields(list{Between: ",", Nested: canonical.NestedOmitted}), `{"a":{"x":1},"b":2,"c":[3]}`, "2",
-		},
+		"values sorted by name":           {`fields("|")`, `{"b":2,"a":"x","c":[1, 2]}`, "x|2|[1,2]"},
+		"values in the order of the body": {`fields(as-sent, "|")`, `{"b":2,"a":"x"}`, "2|x"},
+		"pairs":                           {`fields("=", "&")`, `{"b":2,"a":"x"}`, "a=x&b=2"},
+		"names and values run together":   {`fields("", "")`, `{"b":2,"a":"x"}`, "axb2"},
+		"no fields":                       {`fields("", "&")`, `{ }`, ""},
+		"upper case sorts before lower":   {`fields(unseparated)`, `{"a":1,"B":2}`, "21"},
+		"empty and null left out":         {`fields(",", omit-empty)`, `{"a":"","b":null,"c":0,"d":false}`, "0,false"},
+		"a name left out, above only":     {`fields(",", omit("a"), flat)`, `{"a":1,"b":{"a":2}}`, "2"},
+		"nested left out":                 {`fields(",", omit-nested)`, `{"a":{"x":1},"b":2,"c":[3]}`, "2"},
 		"nested with dots": {
-			canonical.Fields(list{Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "."}),
-			`{"b":{"y":1,"x":{"z":2}},"a":[7,{"k":8}],"c":{}}`, "a.0=7&a.1.k=8&b.x.z=2&b.y=1",
+			`fields("=", "&", flat("."))`, `{"b":{"y":1,"x":{"z":2}},"a":[7,{"k":8}],"c":{}}`,
+			"a.0=7&a.1.k=8&b.x.z=2&b.y=1",
 		},
-		"nested with brackets": {
-			canonical.Fields(list{Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]"}),
-			`{"b":{"y":1,"x":{"z":2}}}`, "b[x][z]=2&b[y]=1",
-		},
+		"nested with brackets": {`fields("=", "&", flat("[]"))`, `{"b":{"y":1,"x":{"z":2}}}`, "b[x][z]=2&b[y]=1"},
 		"escaped as in a form": {
-			canonical.Fields(list{
-				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingForm,
-				Nested: canonical.NestedFlat, Path: "[]",
-			}),
-			`{"a b":"x/y z","c":{"d":"é"}}`, "a+b=x%2Fy+z&c%5Bd%5D=%C3%A9",
+			`fields("=", "&", flat("[]"), escape-form)`, `{"a b":"x/y z","c":{"d":"é"}}`, "a+b=x%2Fy+z&c%5Bd%5D=%C3%A9",
 		},
 
-		"white space taken out":            {canonical.BodyCompact, " {\"a\": [1 ,\t\"x y\" ]}\r\n", `{"a":[1,"x y"]}`},
-		"a compact text keeps its escapes": {canonical.BodyCompact, `{"a" : "\u00e9\/ \" "}`, `{"a":"\u00e9\/ \" "}`},
+		"white space taken out":            {`body-compact`, " {\"a\": [1 ,\t\"x y\" ]}\r\n", `{"a":[1,"x y"]}`},
+		"a compact text keeps its escapes": {`body-compact`, `{"a" : "\u00e9\/ \" "}`, `{"a":"\u00e9\/ \" "}`},
 		"sorted on every level": {
-			canonical.BodySorted, `{"b": {"d": 1, "c": 2.50}, "a": [{"z": 1, "y": "\/"}]}`,
+			`body-sorted`, `{"b": {"d": 1, "c": 2.50}, "a": [{"z": 1, "y": "\/"}]}`,
 			`{"a":[{"y":"\/","z":1}],"b":{"c":2.50,"d":1}}`,
 		},
-		"written anew": {
-			canonical.BodyJSON(form{}), `{"b": "\/\u00e9\u001f\n", "a": 1.0}`, "{\"b\":\"/é\\u001f\\n\",\"a\":1.0}",
-		},
-		"written anew and sorted": {
-			canonical.BodyJSON(form{Sort: true}), `{"b": 1, "a": [ ]}`, `{"a":[],"b":1}`,
-		},
+		"written anew":            {`json`, `{"b": "\/\u00e9\u001f\n", "a": 1.0}`, "{\"b\":\"/é\\u001f\\n\",\"a\":1.0}"},
+		"written anew and sorted": {`json(sorted)`, `{"b": 1, "a": [ ]}`, `{"a":[],"b":1}`},
 		"as Python writes it": {
-			canonical.BodyJSON(form{Spaces: true, EscapeUnicode: true}), `{"a":[1,"é😀/"],"b":{}}`,
-			`{"a": [1, "\u00e9\ud83d\ude00/"], "b": {}}`,
+			`json(spaces, escape-unicode)`, `{"a":[1,"é😀/"],"b":{}}`, `{"a": [1, "\u00e9\ud83d\ude00/"], "b": {}}`,
 		},
-		"as PHP writes it": {
-			canonical.BodyJSON(form{EscapeSlash: true, EscapeUnicode: true}), `{"a":"é/"}`, `{"a":"\u00e9\/"}`,
-		},
+		"as PHP writes it": {`json(escape-slash, escape-unicode)`, `{"a":"é/"}`, `{"a":"\u00e9\/"}`},
 		"as Go writes it": {
-			canonical.BodyJSON(form{EscapeHTML: true}), `{"a":"<&>\u2028\u2029"}`,
-			`{"a":"\u003c\u0026\u003e\u2028\u2029"}`,
+			`json(escape-html)`, `{"a":"<&>\u2028\u2029"}`, `{"a":"\u003c\u0026\u003e\u2028\u2029"}`,
 		},
 		"all escapes written anew": {
-			canonical.BodyJSON(form{}), `{"a\"\/":"\\\r\t\f\b\"\u2028\ufffd"}`,
-			"{\"a\\\"/\":\"\\\\\\r\\t\\f\\b\\\"\u2028\ufffd\"}",
+			`json`, `{"a\"\/":"\\\r\t\f\b\"\u2028\ufffd"}`, "{\"a\\\"/\":\"\\\\\\r\\t\\f\\b\\\"\u2028\ufffd\"}",
 		},
-		"a sorted text keeps its escapes": {canonical.BodySorted, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
+		"a sorted text keeps its escapes": {`body-sorted`, `{"\u0061":"\/"}`, `{"\u0061":"\/"}`},
 		"numbers read as float64": {
-			canonical.BodyJSON(form{Numbers: canonical.NumbersShort}),
-			`[10.50,1e3,100.00,1E400,-0.0,-0]`, `[10.5,1000,100,1E400,-0,-0]`,
+			`json(short-numbers)`, `[10.50,1e3,100.00,1E400,-0.0,-0]`, `[10.5,1000,100,1E400,-0,-0]`,
 		},
-		"numbers read by Python": {
-			canonical.BodyJSON(form{Numbers: canonical.NumbersPython}), `[-0,-0.0,-1,7.0]`, `[0,-0.0,-1,7.0]`,
-		},
-		"a body that is no object": {canonical.BodyJSON(form{}), ` "x" `, `"x"`},
-		"no UTF-8 is kept":         {canonical.BodyJSON(form{EscapeUnicode: true}), "[\"\xff\"]", "[\"\xff\"]"},
+		"numbers read by Python":   {`json(python-numbers)`, `[-0,-0.0,-1,7.0]`, `[0,-0.0,-1,7.0]`},
+		"a body that is no object": {`json`, ` "x" `, `"x"`},
+		"no UTF-8 is kept":         {`json(escape-unicode)`, "[\"\xff\"]", "[\"\xff\"]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := tt.part([]byte("before "), message(t, "", tt.body))
+			scheme, err := canonical.ParseScheme("hex(" + tt.part + ")")
+			require.NoError(t, err)
+			got, err := scheme.Canonical([]byte("before "), message(t, "", tt.body))
 			require.NoError(t, err)
 			require.Equal(t, "before "+tt.want, string(got), "the part must append")
 		})

@@ -61,7 +61,8 @@ func TestPartsAppendTheirText(t *testing.T) {
 		"parts joined": {
 			canonical.Join("|", canonical.Method, canonical.Timestamp), "POST|1700000000", "",
 		},
-		"nothing joined": {canonical.Join("|"), "", ""},
+		"a quoted number outside JSON": {canonical.Number(canonical.NumbersQuoted, canonical.Field("amount")), "10.50", ""},
+		"nothing joined":               {canonical.Join("|"), "", ""},
 		"a separator behind the last": {
 			canonical.Join("|", canonical.Method, canonical.Literal("")), "POST|", "",
 		},
@@ -77,12 +78,8 @@ func TestPartsAppendTheirText(t *testing.T) {
 			canonical.SHA512(base64.StdEncoding, canonical.Literal("abc")),
 			"3a81oZNherrMQXNJriBBMRLm+k6JqX6iCp7u5ktV05ohkpkqJ0/BqDa6PCOj/uu9RU1EI2Q86A4qmslPpUyknw==", "",
 		},
-		"SHA-1": {
-			canonical.SHA1(paymentsvc.Hex, canonical.Literal("abc")), "a9993e364706816aba3e25717850c26c9cd0d89d", "",
-		},
-		"MD5": {
-			canonical.MD5(paymentsvc.Hex, canonical.Literal("abc")), "900150983cd24fb0d6963f7d28e17f72", "",
-		},
+		"SHA-1": {canonical.SHA1(paymentsvc.Hex, canonical.Literal("abc")), "a9993e364706816aba3e25717850c26c9cd0d89d", ""},
+		"MD5":   {canonical.MD5(paymentsvc.Hex, canonical.Literal("abc")), "900150983cd24fb0d6963f7d28e17f72", ""},
 		"a digest's bytes": {
 			canonical.MD5(canonical.Raw, canonical.Literal("abc")),
 			"\x90\x01\x50\x98\x3c\xd2\x4f\xb0\xd6\x96\x3f\x7d\x28\xe1\x7f\x72", "",
@@ -134,33 +131,19 @@ func TestPartsReturnErrors(t *testing.T) {
 		"a path under another base": {
 			canonical.PathBelow("/api"), served, `does not start with PathBelow's "/api"`,
 		},
-		"a header that is missing": {
-			canonical.Header("X-None"), served, "header X-None: 0 values, want exactly 1",
-		},
-		"a header that stands twice": {
-			canonical.Header("X-Twice"), served, "header X-Twice: 2 values, want exactly 1",
-		},
-		"an empty secret": {canonical.Secret(""), served, "Secret is empty"},
-		"a nil part of Join": {
-			canonical.Join("", canonical.Method, nil), served, "part 2 of Join is nil",
-		},
-		"a failing part of Join": {
-			canonical.Join("", canonical.Method, canonical.Host), served, "Host needs the host",
-		},
-		"a nil part of Lower":     {canonical.Lower(nil), served, "the part of Lower is nil"},
-		"a failing part of Lower": {canonical.Lower(canonical.Host), served, "Host needs the host"},
+		"a header that is missing":   {canonical.Header("X-None"), served, "header X-None: 0 values, want exactly 1"},
+		"a header that stands twice": {canonical.Header("X-Twice"), served, "header X-Twice: 2 values, want exactly 1"},
+		"an empty secret":            {canonical.Secret(""), served, "Secret is empty"},
+		"a nil part of Join":         {canonical.Join("", canonical.Method, nil), served, "part 2 of Join is nil"},
+		"a failing part of Join":     {canonical.Join("", canonical.Method, canonical.Host), served, "Host needs the host"},
+		"a nil part of Lower":        {canonical.Lower(nil), served, "the part of Lower is nil"},
+		"a failing part of Lower":    {canonical.Lower(canonical.Host), served, "Host needs the host"},
 		"a nil part of SHA256": {
 			canonical.SHA256(paymentsvc.Hex, nil), served, "SHA256 needs an encoding and a part",
 		},
-		"a nil encoding of Encode": {
-			canonical.Encode(nil, canonical.Body), served, "Encode needs an encoding and a part",
-		},
-		"a failing part of MD5": {
-			canonical.MD5(paymentsvc.Hex, canonical.Host), served, "Host needs the host",
-		},
-		"no part for the kind": {
-			canonical.ByKind(canonical.Method, nil), notification, "ByKind has no part",
-		},
+		"a nil encoding of Encode": {canonical.Encode(nil, canonical.Body), served, "Encode needs an encoding and a part"},
+		"a failing part of MD5":    {canonical.MD5(paymentsvc.Hex, canonical.Host), served, "Host needs the host"},
+		"no part for the kind":     {canonical.ByKind(canonical.Method, nil), notification, "ByKind has no part"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.part([]byte("x"), tt.m)

@@ -26,23 +26,22 @@ func TestSchemeNamesAreDocumentedAndTested(t *testing.T) {
 	doc, _, _ = strings.Cut(doc, "\nfunc ParseScheme(")
 	tests, err := os.ReadFile("scheme_test.go")
 	require.NoError(t, err)
-	var names []string
-	for _, w := range words {
-		names = append(names, w.text)
-	}
-	for _, o := range fieldOptions {
-		names = append(names, o.text)
-	}
-	for _, o := range jsonOptions {
-		names = append(names, o.text)
-	}
-	for _, f := range keyForms {
-		names = append(names, f.text)
-	}
 	notOfAName := func(r rune) bool { return r >= 0x80 || !isNameByte(byte(r)) }
-	for _, name := range names {
+	check := func(name string) {
 		require.Contains(t, strings.FieldsFunc(doc, notOfAName), name, "the doc of ParseScheme")
 		require.Contains(t, strings.FieldsFunc(string(tests), notOfAName), name, "scheme_test.go")
+	}
+	for _, w := range words {
+		check(w.text)
+	}
+	for _, o := range fieldOptions {
+		check(o.text)
+	}
+	for _, o := range jsonOptions {
+		check(o.text)
+	}
+	for _, f := range keyForms {
+		check(f.text)
 	}
 }
 

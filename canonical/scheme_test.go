@@ -3,6 +3,9 @@ package canonical_test
 import (
 	"encoding/base64"
 	"fmt"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -24,229 +27,125 @@ func schemeMessages(t testing.TB) [2]*paymentsvc.Message {
 	return [2]*paymentsvc.Message{request, &notification}
 }
 
-// schemeCases has every name of the text form, with the part in Go. Where code is "", the part's code is not tested.
-func schemeCases() map[string]struct {
-	part paymentsvc.CanonicalFunc
-	code string
-} {
-	type c = struct {
-		part paymentsvc.CanonicalFunc
-		code string
+// schemeCases has every name of the text form, with its part. GoCode must return the part as it is written here.
+func schemeCases() map[string]paymentsvc.CanonicalFunc {
+	const secret = schemeSecret
+	return map[string]paymentsvc.CanonicalFunc{
+		`body`:                canonical.Body,
+		"\t( body\n)":         canonical.Body,
+		`timestamp "." body`:  canonical.Join(".", canonical.Timestamp, canonical.Body),
+		`timestamp'.'body'.'`: canonical.Join(".", canonical.Timestamp, canonical.Body, canonical.Literal("")),
+		`method path body`:    canonical.Join("", canonical.Method, canonical.Path, canonical.Body),
+		`timestamp "." path body`: canonical.Join(
+			".", canonical.Timestamp, canonical.Join("", canonical.Path, canonical.Body),
+		),
+		`timestamp "." path "\n" body`: canonical.Join(
+			"", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Literal("\n"), canonical.Body,
+		),
+		`"t=" timestamp "&" "v1" "&" body`: canonical.Join(
+			"&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), canonical.Body,
+		),
+		`"https://" host uri body`: canonical.Join(
+			"", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body,
+		),
+		`"-" "_" body`: canonical.Join("_", canonical.Literal("-"), canonical.Body),
+		`"k=" body`:    canonical.Labelled("k=", canonical.Body),
+		`"\x00\xff\n\t\\\"\'\u00e9é" '"\'' body`: canonical.Join(
+			"\"'", canonical.Literal("\x00\xff\n\t\\\"'éé"), canonical.Body,
+		),
+		`body-compact decoded-path url query sorted-query host`: canonical.Join(
+			"", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, canonical.SortedQuery,
+			canonical.Host,
+		),
+		`path-below("/v1") body-sorted`:     canonical.Join("", canonical.PathBelow("/v1"), canonical.BodySorted),
+		`header("x-nonce") field("amount")`: canonical.Join("", canonical.Header("x-nonce"), canonical.Field("amount")),
+		`field("payer", 'email')`:           canonical.Field("payer", "email"),
+		`field-or("-", "payer", "phone")`:   canonical.FieldOr("-", "payer", "phone"),
+		`hex(sha256(body))`:                 canonical.BodySHA256,
+		`hex(sha256(timestamp body))`: canonical.SHA256(
+			paymentsvc.Hex, canonical.Join("", canonical.Timestamp, canonical.Body),
+		),
+		`sha256(body)`:            canonical.SHA256(canonical.Raw, canonical.Body),
+		`base64(hex(sha1(body)))`: canonical.Encode(base64.StdEncoding, canonical.SHA1(paymentsvc.Hex, canonical.Body)),
+		`chain(hex, base64)(md5(body))`: canonical.MD5(
+			canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body,
+		),
+		`prefixed("x", HEX)(sha512(body) path)`: canonical.Encode(
+			canonical.Prefixed("x", paymentsvc.HexUpper),
+			canonical.Join("", canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path),
+		),
+		`lower(method) upper(body)`: canonical.Join(
+			"", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body),
+		),
+		`base64url(body) base64-raw(body) base64url-raw(body)`: canonical.Join(
+			"", canonical.Encode(base64.URLEncoding, canonical.Body), canonical.Encode(base64.RawStdEncoding, canonical.Body),
+			canonical.Encode(base64.RawURLEncoding, canonical.Body),
+		),
+		`json`:                   canonical.BodyJSON(canonical.JSONForm{}),
+		`body "\n" "" "\n" path`: canonical.Join("\n", canonical.Body, canonical.Literal(""), canonical.Path),
+		`json(sorted, spaces, escape-slash, escape-unicode, escape-html)`: canonical.BodyJSON(canonical.JSONForm{
+			Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true,
+		}),
+		`json(short-numbers)`:      canonical.BodyJSON(canonical.JSONForm{Numbers: canonical.NumbersShort}),
+		`fields('|')`:              canonical.Fields(canonical.FieldList{Between: "|"}),
+		`fields(unseparated)`:      canonical.Fields(canonical.FieldList{Unseparated: true}),
+		`fields("", "")`:           canonical.Fields(canonical.FieldList{Names: true}),
+		`fields(sorted, '=', '&')`: canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"}),
+		`fields(as-sent, ",", omit-empty)`: canonical.Fields(canonical.FieldList{
+			Between: ",", AsSent: true, OmitEmpty: true,
+		}),
+		`fields("=", "&", flat("[]"), escape-form, omit("amount", "ok"))`: canonical.Fields(canonical.FieldList{
+			Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]", Omit: []string{"amount", "ok"},
+			Escaping: canonical.EscapingForm,
+		}),
+		`fields(flat, ";")`:        canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat}),
+		`fields(omit-nested, ";")`: canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted}),
+		`timestamp-ms path-last date("2006-01-02T15:04:05Z") body`: canonical.Join(
+			"", canonical.TimestampMillis, canonical.PathLast, canonical.Date("2006-01-02T15:04:05Z"), canonical.Body,
+		),
+		`with("ts", timestamp, body-sorted)`: canonical.With("ts", canonical.Timestamp, canonical.BodySorted),
+		`with-number("ts", timestamp-ms, fields("|"))`: canonical.WithNumber(
+			"ts", canonical.TimestampMillis, canonical.Fields(canonical.FieldList{Between: "|"}),
+		),
+		`within("payer", body)`: canonical.Within("payer", canonical.Body),
+		`number(two-place, field("amount")) number(minor, field("amount")) number(quoted, field("amount"))`: canonical.Join(
+			"", canonical.Number(canonical.NumbersTwoPlaces, canonical.Field("amount")),
+			canonical.Number(canonical.NumbersMinor, canonical.Field("amount")),
+			canonical.Number(canonical.NumbersQuoted, canonical.Field("amount")),
+		),
+		`number(short, field("amount")) number(python, field("amount")) number(java, field("amount"))`: canonical.Join(
+			"", canonical.Number(canonical.NumbersShort, canonical.Field("amount")),
+			canonical.Number(canonical.NumbersPython, canonical.Field("amount")),
+			canonical.Number(canonical.NumbersJava, canonical.Field("amount")),
+		),
+		`escaped(form, path) escaped(percent, body) escaped(php, body) escaped(js, body) escaped(java, body)`: canonical.Join(
+			"", canonical.Escaped(canonical.EscapingForm, canonical.Path),
+			canonical.Escaped(canonical.EscapingPercent, canonical.Body),
+			canonical.Escaped(canonical.EscapingPHP, canonical.Body), canonical.Escaped(canonical.EscapingJS, canonical.Body),
+			canonical.Escaped(canonical.EscapingJava, canonical.Body),
+		),
+		`json(indent("  "), escape-gson, two-place-numbers)`: canonical.BodyJSON(canonical.JSONForm{
+			EscapeGson: true, Indent: "  ", Numbers: canonical.NumbersTwoPlaces,
+		}),
+		`fields("=", "&", escape-php, minor-numbers, digit-constants, omit-null)`: canonical.Fields(canonical.FieldList{
+			Names: true, Equals: "=", Between: "&", OmitNull: true, Escaping: canonical.EscapingPHP,
+			Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits,
+		}),
+		`body '&key=' secret`: canonical.Join("", canonical.Body, canonical.Literal("&key="), canonical.Secret(secret)),
 	}
-	list, sep := canonical.Fields, canonical.Join
-	return map[string]c{
-		`body`:        {canonical.Body, "canonical.Body"},
-		"\t( body\n)": {canonical.Body, "canonical.Body"},
-		`timestamp "." body`: {
-			sep(".", canonical.Timestamp, canonical.Body), `canonical.Join(".", canonical.Timestamp, canonical.Body)`,
-		},
-		`timestamp'.'body'.'`: {
-			sep(".", canonical.Timestamp, canonical.Body, canonical.Literal("")),
-			`canonical.Join(".", canonical.Timestamp, canonical.Body, canonical.Literal(""))`,
-		},
-		`method path body`: {
-			sep("", canonical.Method, canonical.Path, canonical.Body),
-			`canonical.Join("", canonical.Method, canonical.Path, canonical.Body)`,
-		},
-		`timestamp "." path body`: {
-			sep("", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Body),
-			`canonical.Join(".", canonical.Timestamp, canonical.Join("", canonical.Path, canonical.Body))`,
-		},
-		`timestamp "." path "\n" body`: {
-			sep(
-				"", canonical.Timestamp, canonical.Literal("."), canonical.Path, canonical.Literal("\n"),
-				canonical.Body,
-			),
-			`canonical.Join("", canonical.Timestamp, canonical.Literal("."), canonical.Path, ` +
-				`canonical.Literal("\n"), canonical.Body)`,
-		},
-		`"t=" timestamp "&" "v1" "&" body`: {
-			sep("&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), canonical.Body),
-			`canonical.Join("&", canonical.Labelled("t=", canonical.Timestamp), canonical.Literal("v1"), ` +
-				`canonical.Body)`,
-		},
-		`"https://" host uri body`: {
-			sep("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body),
-			`canonical.Join("", canonical.Literal("https://"), canonical.Host, canonical.RequestURI, canonical.Body)`,
-		},
-		`"-" "_" body`: {
-			canonical.Labelled("-_", canonical.Body), `canonical.Join("_", canonical.Literal("-"), canonical.Body)`,
-		},
-		`"k=" body`: {
-			canonical.Labelled("k=", canonical.Body), `canonical.Labelled("k=", canonical.Body)`,
-		},
-		`"\x00\xff\n\t\\\"\'\u00e9é" '"\'' body`: {
-			sep("", canonical.Literal("\x00\xff\n\t\\\"'éé\"'"), canonical.Body), "",
-		},
-		`body-compact decoded-path url query sorted-query host`: {
-			sep(
-				"", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, canonical.SortedQuery,
-				canonical.Host,
-			),
-			`canonical.Join("", canonical.BodyCompact, canonical.DecodedPath, canonical.URL, canonical.Query, ` +
-				`canonical.SortedQuery, canonical.Host)`,
-		},
-		`path-below("/v1") body-sorted`: {
-			sep("", canonical.PathBelow("/v1"), canonical.BodySorted),
-			`canonical.Join("", canonical.PathBelow("/v1"), canonical.BodySorted)`,
-		},
-		`header("x-nonce") field("amount")`: {
-			sep("", canonical.Header("X-Nonce"), canonical.Field("amount")),
-			`canonical.Join("", canonical.Header("x-nonce"), canonical.Field("amount"))`,
-		},
-		`field("payer", 'email')`: {
-			canonical.Field("payer", "email"), `canonical.Field("payer", "email")`,
-		},
-		`field-or("-", "payer", "phone")`: {
-			canonical.FieldOr("-", "payer", "phone"), `canonical.FieldOr("-", "payer", "phone")`,
-		},
-		`hex(sha256(body))`: {canonical.BodySHA256, "canonical.BodySHA256"},
-		`hex(sha256(timestamp body))`: {
-			canonical.SHA256(paymentsvc.Hex, sep("", canonical.Timestamp, canonical.Body)),
-			`canonical.SHA256(paymentsvc.Hex, canonical.Join("", canonical.Timestamp, canonical.Body))`,
-		},
-		`sha256(body)`: {
-			canonical.SHA256(canonical.Raw, canonical.Body), "canonical.SHA256(canonical.Raw, canonical.Body)",
-		},
-		`base64(hex(sha1(body)))`: {
-			canonical.SHA1(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body),
-			"canonical.Encode(base64.StdEncoding, canonical.SHA1(paymentsvc.Hex, canonical.Body))",
-		},
-		`chain(hex, base64)(md5(body))`: {
-			canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body),
-			"canonical.MD5(canonical.Chain(paymentsvc.Hex, base64.StdEncoding), canonical.Body)",
-		},
-		`prefixed("x", HEX)(sha512(body) path)`: {
-			canonical.Encode(
-				canonical.Prefixed("x", paymentsvc.HexUpper),
-				sep("", canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path),
-			),
-			`canonical.Encode(canonical.Prefixed("x", paymentsvc.HexUpper), canonical.Join("", ` +
-				`canonical.SHA512(canonical.Raw, canonical.Body), canonical.Path))`,
-		},
-		`lower(method) upper(body)`: {
-			sep("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body)),
-			`canonical.Join("", canonical.Lower(canonical.Method), canonical.Upper(canonical.Body))`,
-		},
-		`base64url(body) base64-raw(body) base64url-raw(body)`: {
-			sep(
-				"", canonical.Encode(base64.URLEncoding, canonical.Body),
-				canonical.Encode(base64.RawStdEncoding, canonical.Body),
-				canonical.Encode(base64.RawURLEncoding, canonical.Body),
-			),
-			"",
-		},
-		`json`: {
-			canonical.BodyJSON(canonical.JSONForm{}), "canonical.BodyJSON(canonical.JSONForm{})",
-		},
-		`body "\n" "" "\n" path`: {
-			sep("\n", canonical.Body, canonical.Literal(""), canonical.Path),
-			`canonical.Join("\n", canonical.Body, canonical.Literal(""), canonical.Path)`,
-		},
-		`json(sorted, spaces, escape-slash, escape-unicode, escape-html, short-numbers)`: {
-			canonical.BodyJSON(canonical.JSONForm{
-				Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, EscapeHTML: true,
-				Numbers: canonical.NumbersShort,
-			}),
-			"canonical.BodyJSON(canonical.JSONForm{Sort: true, Spaces: true, EscapeSlash: true, EscapeUnicode: true, " +
-				"EscapeHTML: true, Numbers: canonical.NumbersShort})",
-		},
-		`fields('|')`: {
-			list(canonical.FieldList{Between: "|"}), `canonical.Fields(canonical.FieldList{Between: "|"})`,
-		},
-		`fields(unseparated)`: {
-			list(canonical.FieldList{Unseparated: true}), `canonical.Fields(canonical.FieldList{Unseparated: true})`,
-		},
-		`fields("", "")`: {
-			list(canonical.FieldList{Names: true}), `canonical.Fields(canonical.FieldList{Names: true})`,
-		},
-		`fields(sorted, '=', '&')`: {
-			list(canonical.FieldList{Names: true, Equals: "=", Between: "&"}),
-			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"})`,
-		},
-		`fields(as-sent, ",", omit-empty)`: {
-			list(canonical.FieldList{AsSent: true, Between: ",", OmitEmpty: true}),
-			`canonical.Fields(canonical.FieldList{Between: ",", AsSent: true, OmitEmpty: true})`,
-		},
-		`fields("=", "&", flat("[]"), escape-form, omit("amount", "ok"))`: {
-			list(canonical.FieldList{
-				Names: true, Equals: "=", Between: "&", Nested: canonical.NestedFlat, Path: "[]",
-				Escaping: canonical.EscapingForm, Omit: []string{"amount", "ok"},
-			}),
-			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", Nested: ` +
-				`canonical.NestedFlat, Path: "[]", Omit: []string{"amount", "ok"}, Escaping: canonical.EscapingForm})`,
-		},
-		`fields(flat, ";")`: {
-			list(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat}),
-			`canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedFlat})`,
-		},
-		`fields(omit-nested, ";")`: {
-			list(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted}),
-			`canonical.Fields(canonical.FieldList{Between: ";", Nested: canonical.NestedOmitted})`,
-		},
-		`timestamp-ms path-last date("2006-01-02T15:04:05Z") body`: {
-			sep(
-				"", canonical.TimestampMillis, canonical.PathLast, canonical.Date("2006-01-02T15:04:05Z"),
-				canonical.Body,
-			),
-			`canonical.Join("", canonical.TimestampMillis, canonical.PathLast, ` +
-				`canonical.Date("2006-01-02T15:04:05Z"), canonical.Body)`,
-		},
-		`with("ts", timestamp, body-sorted)`: {
-			canonical.With("ts", canonical.Timestamp, canonical.BodySorted),
-			`canonical.With("ts", canonical.Timestamp, canonical.BodySorted)`,
-		},
-		`with-number("ts", timestamp-ms, fields("|"))`: {
-			canonical.WithNumber("ts", canonical.TimestampMillis, list(canonical.FieldList{Between: "|"})),
-			`canonical.WithNumber("ts", canonical.TimestampMillis, canonical.Fields(canonical.FieldList{Between: ` +
-				`"|"}))`,
-		},
-		`within("payer", body)`: {
-			canonical.Within("payer", canonical.Body), `canonical.Within("payer", canonical.Body)`,
-		},
-		`number(two-place, field("amount")) number(minor, field("amount")) number(quoted, field("amount"))`: {
-			sep(
-				"", canonical.Number(canonical.NumbersTwoPlaces, canonical.Field("amount")),
-				canonical.Number(canonical.NumbersMinor, canonical.Field("amount")), canonical.Field("amount"),
-			),
-			"",
-		},
-		`number(short, field("amount")) number(python, field("amount")) number(java, field("amount"))`: {
-			sep(
-				"", canonical.Number(canonical.NumbersShort, canonical.Field("amount")),
-				canonical.Number(canonical.NumbersPython, canonical.Field("amount")),
-				canonical.Number(canonical.NumbersJava, canonical.Field("amount")),
-			),
-			"",
-		},
-		`escaped(form, path) escaped(percent, body) escaped(php, body) escaped(js, body) escaped(java, body)`: {
-			sep(
-				"", canonical.Escaped(canonical.EscapingForm, canonical.Path),
-				canonical.Escaped(canonical.EscapingPercent, canonical.Body),
-				canonical.Escaped(canonical.EscapingPHP, canonical.Body),
-				canonical.Escaped(canonical.EscapingJS, canonical.Body),
-				canonical.Escaped(canonical.EscapingJava, canonical.Body),
-			),
-			"",
-		},
-		`json(indent("  "), escape-gson, two-place-numbers)`: {
-			canonical.BodyJSON(canonical.JSONForm{EscapeGson: true, Indent: "  ", Numbers: canonical.NumbersTwoPlaces}),
-			`canonical.BodyJSON(canonical.JSONForm{EscapeGson: true, Indent: "  ", Numbers: ` +
-				`canonical.NumbersTwoPlaces})`,
-		},
-		`fields("=", "&", escape-php, minor-numbers, digit-constants, omit-null)`: {
-			list(canonical.FieldList{
-				Names: true, Equals: "=", Between: "&", Escaping: canonical.EscapingPHP,
-				Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits, OmitNull: true,
-			}),
-			`canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&", OmitNull: true, Escaping: ` +
-				`canonical.EscapingPHP, Numbers: canonical.NumbersMinor, Constants: canonical.ConstantsDigits})`,
-		},
-		`body '&key=' secret`: {
-			sep("", canonical.Body, canonical.Literal("&key="), canonical.Secret(schemeSecret)),
-			`canonical.Join("", canonical.Body, canonical.Literal("&key="), canonical.Secret(secret))`,
-		},
-	}
+}
+
+// sourceOfCases returns the rows of schemeCases, each in one line and without alignment.
+func sourceOfCases(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile("scheme_test.go")
+	require.NoError(t, err)
+	_, rows, _ := strings.Cut(string(source), "\nfunc schemeCases")
+	rows, _, _ = strings.Cut(rows, "\n}\n")
+	rows = regexp.MustCompile("([`\"]): +").ReplaceAllString(rows, "$1: ")
+	return strings.NewReplacer(
+		"(\n\t\t\t", "(", "{\n\t\t\t", "{", ",\n\t\t\t", ", ", ",\n\t\t}", "}", ",\n\t\t)", ")",
+	).Replace(rows)
 }
 
 // TestSchemeParsesOptions wants every option of an enumeration to be its value in Go.
@@ -285,18 +184,19 @@ func TestFieldListStringReadsBack(t *testing.T) {
 }
 
 func TestSchemeParsesParts(t *testing.T) {
-	for text, want := range schemeCases() {
+	source := sourceOfCases(t)
+	for text, part := range schemeCases() {
 		t.Run(text, func(t *testing.T) {
-			whole := "hex(" + text + ")"
+			whole, row := "hex("+text+")", "`"+text+"`: "
 			if strings.HasPrefix(text, "\t(") {
-				whole = "hex" + text
+				whole, row = "hex"+text, strconv.Quote(text)+": "
 			}
 			scheme, key, err := canonical.ParseSchemeWith(whole, schemeSecret)
 			require.NoError(t, err)
 			require.Equal(t, schemeSecret, key)
 			require.Equal(t, paymentsvc.Hex, scheme.Encoding)
 			for _, m := range schemeMessages(t) {
-				wanted, err := want.part(nil, m)
+				wanted, err := part(nil, m)
 				require.NoError(t, err)
 				got, err := scheme.Canonical([]byte("before "), m)
 				require.NoError(t, err)
@@ -304,9 +204,7 @@ func TestSchemeParsesParts(t *testing.T) {
 			}
 			code, err := canonical.GoCode(whole)
 			require.NoError(t, err)
-			if want.code != "" {
-				require.Equal(t, want.code, code.Canonical)
-			}
+			require.Equal(t, 1, strings.Count(source, "\n\t\t"+row+code.Canonical+",\n"), code.Canonical)
 		})
 	}
 }
@@ -474,29 +372,25 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`request hex(body), hex(body)`: `column 20: want "notification", not "hex"`,
 		`request hex(body), notification base64(body)`: `column 33: want the encoding of the requests, because ` +
 			`both kinds share one encoding`,
-		`hex(header(X))`:        `column 12: want a text in quotes, not "X"`,
-		`hex(header "X")`:       `column 12: want "(" with a text, not a text`,
-		`hex(header("X", "Y"))`: `column 17: want ")" after 1 texts`,
-		`hex(header("X" "Y"))`:  `column 16: want ")", not a text`,
-		`hex(field())`:          `column 11: want a text in quotes, not ")"`,
-		`hex(field-or(""))`:     `column 16: want "," and a text`,
-		`hex(lower body)`:       `column 11: want "(" after lower, not "body"`,
-		`hex(base64 body)`:      `column 12: want "(" after the encoding, not "body"`,
-		`hex("x)`:               `column 5: the text does not end, want "`,
-		"hex('x\n')":            `column 5: the text does not end, want '`,
-		`hex("a\q" body)`: `column 7: want an escape such as \n, \t, \\, \", \', \x00 ` +
-			`or \u00e9`,
-		`hex("a\ud800" body)`: `column 7: want an escape such as \n, \t, \\, \", \', \x00 ` +
-			`or \u00e9`,
-		"hex(\"a\xff\" body)": `column 7: not UTF-8`,
-		`prefixed(hex)(body)`: `column 10: want the text before the signature in quotes, ` +
-			`not "hex"`,
-		`prefixed("a" hex)(body)`:  `column 14: want ",", not "hex"`,
-		`prefixed("a", hex(body))`: `column 18: want ")", not "("`,
-		`chain()(body)`:            `column 7: want an encoding such as hex, not ")"`,
-		`chain(hex body)`:          `column 11: want ")", not "body"`,
-		`hex(json(sortd))`: `column 10: unknown option of json "sortd", did you mean ` +
-			`sorted?`,
+		`hex(header(X))`:                    `column 12: want a text in quotes, not "X"`,
+		`hex(header "X")`:                   `column 12: want "(" with a text, not a text`,
+		`hex(header("X", "Y"))`:             `column 17: want ")" after 1 texts`,
+		`hex(header("X" "Y"))`:              `column 16: want ")", not a text`,
+		`hex(field())`:                      `column 11: want a text in quotes, not ")"`,
+		`hex(field-or(""))`:                 `column 16: want "," and a text`,
+		`hex(lower body)`:                   `column 11: want "(" after lower, not "body"`,
+		`hex(base64 body)`:                  `column 12: want "(" after the encoding, not "body"`,
+		`hex("x)`:                           `column 5: the text does not end, want "`,
+		"hex('x\n')":                        `column 5: the text does not end, want '`,
+		`hex("a\q" body)`:                   `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
+		`hex("a\ud800" body)`:               `column 7: want an escape such as \n, \t, \\, \", \', \x00 or \u00e9`,
+		"hex(\"a\xff\" body)":               `column 7: not UTF-8`,
+		`prefixed(hex)(body)`:               `column 10: want the text before the signature in quotes, not "hex"`,
+		`prefixed("a" hex)(body)`:           `column 14: want ",", not "hex"`,
+		`prefixed("a", hex(body))`:          `column 18: want ")", not "("`,
+		`chain()(body)`:                     `column 7: want an encoding such as hex, not ")"`,
+		`chain(hex body)`:                   `column 11: want ")", not "body"`,
+		`hex(json(sortd))`:                  `column 10: unknown option of json "sortd", did you mean sorted?`,
 		`hex(json(sorted, spaces, sorted))`: `column 26: "sorted" appears twice`,
 		`hex(json(sorted spaces))`:          `column 17: want "," or ")", not "spaces"`,
 		`hex(json())`: `column 10: want one of sorted, spaces, escape-slash, ` +
@@ -507,10 +401,9 @@ func TestSchemeReportsErrors(t *testing.T) {
 			`omit-nested, flat, omit-empty, omit, omit-null, escape-form, escape-percent, escape-php, escape-js, ` +
 			`escape-java, short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers, ` +
 			`padded-numbers, quoted-numbers, php-constants, digit-constants, python-constants, no-null, not ")"`,
-		`hex(fields(sorted))`: `column 5: want a text between the fields, or "unseparated"`,
-		`hex(fields(''))`:     `column 5: want a text between the fields, or "unseparated"`,
-		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values without a ` +
-			`text between them`,
+		`hex(fields(sorted))`:           `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(''))`:               `column 5: want a text between the fields, or "unseparated"`,
+		`hex(fields(unseparated, '|'))`: `column 5: "unseparated" is for values without a text between them`,
 		`hex(fields('', '', ''))`: `column 20: a third text: want at most two, after names ` +
 			`and between fields`,
 		`hex(fields(sorted, as-sent, '|'))`:             `column 20: "as-sent" excludes "sorted"`,

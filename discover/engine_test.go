@@ -110,8 +110,7 @@ func TestStageLimitsTheBlocksOfLongTexts(t *testing.T) {
 // More effort must add work in proportion, for short and for long bodies.
 func TestEffortScalesTheWork(t *testing.T) {
 	for _, size := range []int{10, 60 << 10} {
-		body := `{"partner_id":17,"project_id":42,"amount":10.50,"currency":"EUR","user_data":"o-1",` +
-			`"url":"a/b","text":"`
+		body := `{"partner_id":17,"project_id":42,"amount":10.50,"currency":"EUR","user_data":"o-1","url":"a/b","text":"`
 		c := finderOf(t, body+strings.Repeat("x", size)+`"}`).catalogue
 		keys := newKeys("secret-of-the-test")
 		one, ten := work(c.stages(0, keys, 1)), work(c.stages(0, keys, 10))
@@ -267,14 +266,9 @@ func TestStageHasEachTextOnce(t *testing.T) {
 // A match is what its Scheme signs, not what the search took the pieces for.
 func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
-	signature, err := paymentsvc.Scheme{
-		Canonical: canonical.Literal("text"), Encoding: paymentsvc.Hex,
-	}.Signature("secret-of-the-test", &m)
-	require.NoError(t, err)
+	samples := []Sample{{Message: m, Signature: fmt.Sprintf("%x", sum("secret-of-the-test", []byte("text")))}}
 	for text, want := range map[string]int{"text": 1, "another text": 0} {
-		f, err := newFinder(
-			context.Background(), []Sample{{Message: m, Signature: signature}}, Options{Secret: "secret-of-the-test"},
-		)
+		f, err := newFinder(t.Context(), samples, Options{Secret: "secret-of-the-test"})
 		require.NoError(t, err)
 		p := &piece{texts: []string{"text"}, text: strconv.Quote(text)}
 		f.catalogue.pieces = []*piece{p}
@@ -287,12 +281,7 @@ func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 // More effort must try more, and say so when nothing is left.
 func TestEffortHintSaysWhenAllIsTried(t *testing.T) {
 	hint := func(effort float64) (total int64, text string) {
-		m := paymentsvc.Message{Timestamp: "1700000000"}
-		f, err := newFinder(
-			t.Context(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}},
-			Options{Secret: "secret-of-the-test", Effort: effort},
-		)
-		require.NoError(t, err)
+		f := finderWith(t, effort, "")
 		for _, st := range f.stages[0] {
 			total += st.total
 		}
@@ -314,15 +303,7 @@ func TestSearchFindsNothingForForeignSignatures(t *testing.T) {
 	if *falseTrials > 1000 {
 		effort = 1
 	}
-	m := paymentsvc.Message{
-		Method: "POST", Timestamp: "1700000000",
-		Body: []byte(`{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`),
-	}
-	f, err := newFinder(
-		context.Background(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}},
-		Options{Secret: "secret-of-the-test", Effort: effort},
-	)
-	require.NoError(t, err)
+	f := finderWith(t, effort, `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"order-1"}`)
 	encodings := make([]reading, *falseTrials)
 	for i := range encodings {
 		encodings[i].sum = sum("secret-of-the-test", []byte(fmt.Sprint("nothing that is searched ", i)))

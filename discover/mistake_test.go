@@ -46,10 +46,21 @@ func mac(h crypto.Hash, key, text string) []byte {
 	return mac.Sum(nil)
 }
 
+func hexed(key, text string) string { return hex.EncodeToString(mac(crypto.SHA256, key, text)) }
+
+// signedAs returns the signature of a message in a scheme.
+func signedAs(t *testing.T, text string, secret paymentsvc.Secret, m *paymentsvc.Message) string {
+	t.Helper()
+	scheme, key, err := canonical.ParseSchemeWith(text, secret)
+	require.NoError(t, err)
+	signature, err := scheme.Signature(key, m)
+	require.NoError(t, err)
+	return signature
+}
+
 // TestExplainerExplains signs texts of Timestamp "1700000000" and a body, and expects causes in front of ", want".
 func TestExplainerExplains(t *testing.T) {
 	sum256 := func(text string) string { sum := sha256.Sum256([]byte(text)); return hex.EncodeToString(sum[:]) }
-	hexed := func(key, text string) string { return hex.EncodeToString(mac(crypto.SHA256, key, text)) }
 	with := func(text string) string { return hexed(string(secret), text) }
 	key, ts, body := string(secret), "1700000000", mistakenBody
 	right := ts + "." + body
@@ -198,7 +209,7 @@ func TestExplainerExplainsOtherSchemes(t *testing.T) {
 	} {
 		m := post(cardURL, "1700000000", test.body)
 		r := explainer(t, test.scheme)
-		got := r.Explain(&m, strings.ToUpper(hex.EncodeToString(mac(crypto.SHA256, string(secret), test.signed))))
+		got := r.Explain(&m, strings.ToUpper(hexed(string(secret), test.signed)))
 		assert.Equal(t, "signed "+test.want+", want "+test.scheme, got.Text)
 		require.NotNil(t, got.Message, got.Text)
 		text, err := r.Scheme.Canonical(nil, got.Message)
@@ -212,39 +223,27 @@ func TestExplainerExplainsOtherSchemes(t *testing.T) {
 func TestExplainerEditsTheTextOfTheScheme(t *testing.T) {
 	const fields = `HEX(field("a") "|" field("b") "|" timestamp)`
 	const ofTwoKinds = `request HEX(body), notification HEX(field("a") "|" field("b"))`
-	for _, test := range []struct{ scheme, signed, want string }{
-		{fields, "1:2:1700000000", `HEX(field("a") ":" field("b") ":" timestamp)`},
-		{fields, "121700000000", `HEX(field("a") field("b") timestamp)`},
-		{fields, "2|1|1700000000", `HEX(field("b") "|" field("a") "|" timestamp)`},
-		{fields, "2|1700000000", `HEX(field("b") "|" timestamp)`},
-		{fields, "12|1700000000", `HEX(field("a") field("b") "|" timestamp)`},
-		{fields, "1|2|1700000000|", `HEX(field("a") "|" field("b") "|" timestamp "|")`},
-		{fields, "|1|2|1700000000", `HEX("|" field("a") "|" field("b") "|" timestamp)`},
-		{fields, "1|2|1700000000|POST", `HEX(field("a") "|" field("b") "|" timestamp "|" method)`},
-		{fields, "1|POST|2|1700000000", `HEX(field("a") "|" method "|" field("b") "|" timestamp)`},
-		{ofTwoKinds, "2|1", `HEX(field("b") "|" field("a"))`},
-		{
-			`HEX(field("a") "|" date("2006") "-" host)`, "2023-pay.example.com",
-			`HEX(date("2006") "-" host), body unsigned`,
-		},
-		{`HEX(field("a") "|" hex(sha256(body)))`, "1|d41d", `HEX(field("a") "|" hex(md5(body)))`},
-		{
-			`HEX(fields(as-sent, ':', ';') "|" timestamp)`, "1700000000|a:1;b:2",
-			`HEX(timestamp "|" fields(as-sent, ':', ';'))`,
-		},
-		{`HEX(method "|" field("a"))`, "post|1", `HEX(lower(method) "|" field("a"))`},
+	for _, test := range []struct{ scheme, want string }{
+		{fields, `HEX(field("a") ":" field("b") ":" timestamp)`},
+		{fields, `HEX(field("a") field("b") timestamp)`},
+		{fields, `HEX(field("b") "|" field("a") "|" timestamp)`},
+		{fields, `HEX(field("b") "|" timestamp)`},
+		{fields, `HEX(field("a") field("b") "|" timestamp)`},
+		{fields, `HEX(field("a") "|" field("b") "|" timestamp "|")`},
+		{fields, `HEX("|" field("a") "|" field("b") "|" timestamp)`},
+		{fields, `HEX(field("a") "|" field("b") "|" timestamp "|" method)`},
+		{fields, `HEX(field("a") "|" method "|" field("b") "|" timestamp)`},
+		{ofTwoKinds, `HEX(field("b") "|" field("a"))`},
+		{`HEX(field("a") "|" date("2006") "-" host)`, `HEX(date("2006") "-" host), body unsigned`},
+		{`HEX(field("a") "|" hex(sha256(body)))`, `HEX(field("a") "|" hex(md5(body)))`},
+		{`HEX(fields(as-sent, ':', ';') "|" timestamp)`, `HEX(timestamp "|" fields(as-sent, ':', ';'))`},
+		{`HEX(method "|" field("a"))`, `HEX(lower(method) "|" field("a"))`},
 	} {
 		m := post(cardURL, "1700000000", `{"a":"1","b":"2"}`)
 		if test.scheme == ofTwoKinds {
 			m.Kind = paymentsvc.KindNotification
 		}
-		if strings.Contains(test.want, "md5") {
-			sum, err := canonical.MD5(paymentsvc.Hex, canonical.Body)(nil, &m)
-			require.NoError(t, err)
-			test.signed = "1|" + string(sum)
-		}
-		signature := strings.ToUpper(hex.EncodeToString(mac(crypto.SHA256, string(secret), test.signed)))
-		got := explainer(t, test.scheme).Explain(&m, signature)
+		got := explainer(t, test.scheme).Explain(&m, signedAs(t, test.want, secret, &m))
 		assert.Equal(t, "signed "+test.want+", want "+test.scheme, got.Text)
 	}
 }
@@ -293,7 +292,7 @@ func TestExplainerWithoutTheTextOfItsScheme(t *testing.T) {
 		m := post(cardURL, "1700000000", `{"b":1,"a":2}`, "X-Nonce", "n-1")
 		x := explainer(t, `hex(timestamp "." body)`)
 		x.Text = ""
-		got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), signed)))
+		got := x.Explain(&m, hexed(string(secret), signed))
 		assert.Equal(t, "signed "+want, got.Text)
 	}
 	m := post(cardURL, "1700000000", `{"b":1,"a":2}`)
@@ -364,41 +363,28 @@ func TestExplainerNamesTheRealDifference(t *testing.T) {
 	const long paymentsvc.Secret = "a secret of more than 64 bytes, because HMAC reads it as the SHA-256 of its bytes"
 	hex64 := paymentsvc.Secret(base64.StdEncoding.EncodeToString([]byte("decoded key")))
 	for _, test := range []struct {
-		secret                     paymentsvc.Secret
-		scheme, body, signed, want string
-		encoding                   paymentsvc.Encoding
+		secret             paymentsvc.Secret
+		scheme, body, want string
 	}{
-		{long, `hex(timestamp body)`, "{}", "1700000000{}", `base64(timestamp body)`, base64.StdEncoding},
-		{secret, `base64url(timestamp "." body)`, "{13}", "{13}", `base64url(body)`, base64.URLEncoding},
+		{long, `hex(timestamp body)`, "{}", `base64(timestamp body)`},
+		{secret, `base64url(timestamp "." body)`, "{13}", `base64url(body)`},
+		{secret, `hex("the body is" body)`, `{"b":1,"a":2}`, `hex("the body is" body-sorted)`},
+		{secret, `hex("the body " body)`, `{"b":1,"a":2}`, `hex("the body " body-sorted)`},
+		{secret, `hex(body "|" body)`, `{"b":1,"a":2}`, `hex(body-sorted "|" body-sorted)`},
 		{
-			secret, `hex("the body is" body)`, `{"b":1,"a":2}`, `the body is{"a":2,"b":1}`,
-			`hex("the body is" body-sorted)`, paymentsvc.Hex,
+			secret, `request hex(timestamp "." body), notification hex(body)`, `{"b":1,"a":2}`,
+			`hex(timestamp "." body-sorted)`,
 		},
+		{hex64, `hex(timestamp "." body), key base64`, "{}", `hex(body), key base64`},
 		{
-			secret, `hex("the body " body)`, `{"b":1,"a":2}`, `the body {"a":2,"b":1}`, `hex("the body " body-sorted)`,
-			paymentsvc.Hex,
-		},
-		{
-			secret, `hex(body "|" body)`, `{"b":1,"a":2}`, `{"a":2,"b":1}|{"a":2,"b":1}`, `hex(body-sorted "|" body-sorted)`,
-			paymentsvc.Hex,
-		},
-		{
-			secret, `request hex(timestamp "." body), notification hex(body)`, `{"b":1,"a":2}`, `1700000000.{"a":2,"b":1}`,
-			`hex(timestamp "." body-sorted)`, paymentsvc.Hex,
-		},
-		{hex64, `hex(timestamp "." body), key base64`, "{}", "{}", `hex(body), key base64`, paymentsvc.Hex},
-		{
-			hex64, `request hex(timestamp "." body), notification hex(body), key base64`, "{}", "1700000000:{}",
-			`hex(timestamp ":" body), key base64`, paymentsvc.Hex,
+			hex64, `request hex(timestamp "." body), notification hex(body), key base64`, "{}",
+			`hex(timestamp ":" body), key base64`,
 		},
 	} {
 		scheme, key, err := canonical.ParseSchemeWith(test.scheme, test.secret)
 		require.NoError(t, err)
 		m := post(cardURL, "1700000000", test.body)
-		signature, err := paymentsvc.Scheme{
-			Canonical: canonical.Literal(test.signed), Encoding: test.encoding,
-		}.Signature(key, &m)
-		require.NoError(t, err)
+		signature := signedAs(t, test.want, test.secret, &m)
 		require.NotContains(t, signature, "-", "the alphabets of base64 differ")
 		require.NotContains(t, signature, "_", "the alphabets of base64 differ")
 		got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: test.scheme}).Explain(&m, signature)
@@ -410,11 +396,10 @@ func TestExplainerNamesTheRealDifference(t *testing.T) {
 func TestExplainerOfUnusualMessages(t *testing.T) {
 	m := received(cardURL, "1700000000", "{}")
 	x := explainer(t, `request hex(timestamp body), notification hex(body)`)
-	got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), "1700000000{}")))
+	got := x.Explain(&m, hexed(string(secret), "1700000000{}"))
 	assert.Contains(t, got.Text, "signed [request] in place of notification, want ")
 	m = post("https://pay.example.com/100%25", "1700000000", "{}")
-	got = explainer(t, `hex(timestamp path body)`).
-		Explain(&m, hex.EncodeToString(mac(crypto.SHA256, string(secret), "1700000000{}")))
+	got = explainer(t, `hex(timestamp path body)`).Explain(&m, hexed(string(secret), "1700000000{}"))
 	assert.Contains(t, got.Text, "signed hex(timestamp body), want ")
 }
 
@@ -436,8 +421,7 @@ func TestExplainerOfADecodedKey(t *testing.T) {
 	for signed, want := range map[string]string{
 		"1700000000.{}": "signed with the secret in base64", "{}": "signed hex(body) with the secret in base64",
 	} {
-		got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: text}).
-			Explain(&m, hex.EncodeToString(mac(crypto.SHA256, raw, signed)))
+		got := (&discover.Explainer{Scheme: scheme, Secret: key, Text: text}).Explain(&m, hexed(raw, signed))
 		assert.Equal(t, want+", want "+text, got.Text)
 	}
 }
@@ -453,7 +437,7 @@ func TestExplainerOfAlteredKeys(t *testing.T) {
 		x := explainer(t, text)
 		x.Secret = paymentsvc.Secret(test.secret)
 		m := post(cardURL, "1700000000", `{}`)
-		got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, test.key, "1700000000.{}")))
+		got := x.Explain(&m, hexed(test.key, "1700000000.{}"))
 		assert.Equal(t, "signed with "+test.want+", want "+text, got.Text)
 	}
 }
@@ -462,8 +446,7 @@ func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 	const wanted = `hex(timestamp "." body)`
 	m := post(cardURL, "1700000000", cardBody)
 	for signature, want := range map[string]string{
-		strings.Repeat("ab", 32): "no common mistake explains this signature " +
-			"(the canonical string has 81 bytes): " +
+		strings.Repeat("ab", 32): "no common mistake explains this signature (the canonical string has 81 bytes): " +
 			"the key is wrong, the message was altered, or the scheme is different",
 		strings.Repeat("a", 70): "the signature is not the 32 bytes of an HMAC-SHA256",
 		"":                      "the signature is empty",
@@ -481,7 +464,7 @@ func TestExplainerDoesNotKnowEveryMistake(t *testing.T) {
 func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
 	const own, other paymentsvc.Secret = "cHJvamVjdC1zZWNyZXQ=", `sk>>>???"key`
 	const labelled = `signed prefixed("***:", hex)(timestamp body), want hex(timestamp body)`
-	hexed := hex.EncodeToString([]byte(other))
+	inHex := hex.EncodeToString([]byte(other))
 	for _, test := range []struct{ scheme, path, signed, label, want string }{
 		{
 			`hex(timestamp "project-secret" path body)`, "/4111111111111111/card", "1700000000project-secret/card{}", "",
@@ -501,8 +484,8 @@ func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
 		},
 		{`hex(timestamp body)`, "/", "1700000000{}", string(own) + ":", labelled},
 		{`hex(timestamp body)`, "/", "1700000000{}", string(other) + ":", labelled},
-		{`hex(timestamp body)`, "/", "1700000000{}", hexed + ":", labelled},
-		{`hex(timestamp body)`, "/", "1700000000{}", strings.ToUpper(hexed) + ":", labelled},
+		{`hex(timestamp body)`, "/", "1700000000{}", inHex + ":", labelled},
+		{`hex(timestamp body)`, "/", "1700000000{}", strings.ToUpper(inHex) + ":", labelled},
 		{
 			`hex(timestamp body)`, "/", "1700000000{}", base64.RawStdEncoding.EncodeToString([]byte(other)) + ":", labelled,
 		},
@@ -517,7 +500,7 @@ func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
 			Others: map[string]paymentsvc.Secret{"the secret of project 7": other},
 		}
 		m := post("https://pay.example.com"+test.path, "1700000000", `{}`)
-		got := x.Explain(&m, test.label+hex.EncodeToString(mac(crypto.SHA256, "project-secret", test.signed)))
+		got := x.Explain(&m, test.label+hexed("project-secret", test.signed))
 		assert.Equal(t, test.want, got.Text)
 	}
 }
@@ -527,7 +510,7 @@ func TestExplainerKeepsTheDescriptionOfAKey(t *testing.T) {
 	x := explainer(t, `hex(body)`)
 	x.Others = map[string]paymentsvc.Secret{"the secret of project 8": "secret of project 8"}
 	m := post(cardURL, "1700000000", `{}`)
-	got := x.Explain(&m, hex.EncodeToString(mac(crypto.SHA256, "secret of project 8", "{}")))
+	got := x.Explain(&m, hexed("secret of project 8", "{}"))
 	assert.Equal(t, "signed with the secret of project 8, want hex(body)", got.Text)
 }
 
@@ -542,7 +525,7 @@ func TestExplainerBoundsItsSearches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := explainer(t, `hex(timestamp "." body)`)
 		m := post(cardURL, "1700000000", `{}`)
-		signature := hex.EncodeToString(mac(crypto.SHA256, string(secret), "{}"))
+		signature := hexed(string(secret), "{}")
 		searched := func() (n int) {
 			for range 30 {
 				if got := x.Explain(&m, signature); !strings.HasPrefix(got.Text, "too many wrong signatures") {

@@ -69,12 +69,12 @@ func TestUndecidedNamesWhateverAnotherBodyTells(t *testing.T) {
 	}
 }
 
-func finderOf(t *testing.T, body string) *finder {
+func finderOf(t *testing.T, body string) *finder { return finderWith(t, 0.0001, body) }
+
+func finderWith(t *testing.T, effort float64, body string) *finder {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(body)}
-	f, err := newFinder(
-		t.Context(), []Sample{{Message: m, Signature: strings.Repeat("0", 64)}},
-		Options{Secret: "secret-of-the-test", Effort: 0.0001},
-	)
+	samples := []Sample{{Message: m, Signature: strings.Repeat("0", 64)}}
+	f, err := newFinder(t.Context(), samples, Options{Secret: "secret-of-the-test", Effort: effort})
 	require.NoError(t, err)
 	return f
 }

@@ -284,11 +284,11 @@ func openRuns(rest []span) (open [][]span) {
 		} else {
 			rest = nil
 		}
-		for len(part) > 1 && part[0].endsBefore(part[1]) {
+		for len(part) > 1 && part[0].isApart(part[1].before, part[1]) {
 			part = part[1:]
 		}
-		for len(part) > 1 && part[len(part)-1].beginsAfter(part[len(part)-2]) {
-			part = part[:len(part)-1]
+		for last := len(part) - 1; last > 0 && part[last].isApart(part[last].before, part[last-1]); last-- {
+			part = part[:last]
 		}
 		if len(part) > 1 {
 			open = append(open, part)
@@ -297,23 +297,11 @@ func openRuns(rest []span) (open [][]span) {
 	return open
 }
 
-// endsBefore reports whether the text shows the end of r after a known start.
-func (r span) endsBefore(next span) bool {
-	return r.known || r.shape.ownEnds() || r.stopsAt(next.before) || r.shape.has != nil && disjoint(
-		r.shape.has, next.shape.edge(),
-	)
-}
-
-// beginsAfter reports whether the text shows the start of r before a known end.
-func (r span) beginsAfter(previous span) bool {
-	return r.known || r.shape.ownEnds() || r.stopsAt(r.before) || r.shape.has != nil && disjoint(
-		r.shape.has, previous.shape.edge(),
-	)
-}
-
-// stopsAt reports whether a fixed text has a byte outside the set of r.
-func (r span) stopsAt(fixed string) bool {
-	return r.shape.has != nil && hasOther(fixed, r.shape.has)
+// isApart reports whether the text shows the border between r and a neighbour, if the other end of r is known. A fixed
+// text is between the two.
+func (r span) isApart(fixed string, neighbour span) bool {
+	return r.known || r.shape.ownEnds() ||
+		r.shape.has != nil && (hasOther(fixed, r.shape.has) || disjoint(r.shape.has, neighbour.shape.edge()))
 }
 
 // hasOther reports whether text has a byte outside a set.

@@ -34,22 +34,16 @@ func TestWarningsFollowTheStructure(t *testing.T) {
 		want  []string
 	}{
 		"a timestamp is digits, and a body begins with a brace": {"", []string{"timestamp", "body"}, nil},
-		"no body is the end of another one": {
-			"", []string{"timestamp", "method", "uri", "body"}, nil,
-		},
+		"no body is the end of another one":                     {"", []string{"timestamp", "method", "uri", "body"}, nil},
 		"a digest stays in its place": {
 			"", []string{"method", "timestamp", "hex(sha256(body))", "uri"}, nil,
 		},
 		"an escaped path has no line's end": {"\n", []string{"path", "timestamp", "body"}, nil},
-		"a header has no line's end": {
-			"\n", []string{`header("X-Request-Id")`, "timestamp", "body"}, nil,
-		},
+		"a header has no line's end":        {"\n", []string{`header("X-Request-Id")`, "timestamp", "body"}, nil},
 		"a header may have a colon, and a timestamp has none": {
 			":", []string{"timestamp", `header("X-Request-Id")`, "body"}, nil,
 		},
-		"the body says what the field is": {
-			"", []string{"timestamp", `field("status")`, "hex(sha256(body))"}, nil,
-		},
+		"the body says what the field is": {"", []string{"timestamp", `field("status")`, "hex(sha256(body))"}, nil},
 		"two fields": {"", []string{`field("order_id")`, `field("status")`}, []string{
 			`the canonical string is ambiguous: field order_id and field status are not clearly separated, so a recorded ` +
 				`signature can fit another message, such as order "12" instead of order "1" with status 2`, stale,
@@ -61,9 +55,7 @@ func TestWarningsFollowTheStructure(t *testing.T) {
 			"the canonical string is ambiguous: field status, timestamp and field order_id are not clearly separated, " +
 				"so a recorded signature can fit another message",
 		}},
-		"an amount has a full stop": {".", []string{
-			`field("amount")`, `field("status")`, `field("order_id")`,
-		}, []string{
+		"an amount has a full stop": {".", []string{`field("amount")`, `field("status")`, `field("order_id")`}, []string{
 			"the canonical string is ambiguous: field amount, field status and field order_id are not clearly separated, " +
 				"so a recorded signature can fit another message", stale,
 		}},
@@ -107,9 +99,8 @@ func TestWarningsFollowTheStructure(t *testing.T) {
 func TestWrappingThatLosesTextHasAWarning(t *testing.T) {
 	c := alteredCatalogue()
 	for _, w := range wrappings {
-		whole, hashed := c.composition(t, ".", "timestamp", "body"), c.composition(
-			t, ".", "timestamp", "hex(sha256(body))",
-		)
+		whole := c.composition(t, ".", "timestamp", "body")
+		hashed := c.composition(t, ".", "timestamp", "hex(sha256(body))")
 		whole.wrap, hashed.wrap = w, w
 		require.Empty(t, hashed.warnings(nil), w.desc)
 		require.Equal(t, w.loses != "", len(whole.warnings(nil)) > 0, w.desc)
@@ -229,21 +220,19 @@ func notes(sep, equals string) []note {
 		header = "r-1"
 	}
 	with := func(order, description, user string, more ...noteField) note {
-		return note{around: [5]string{
-			"1700000000", header, "/hooks/7", "a=1", "shop.example:84",
-		}, fields: append([]noteField{
+		fields := []noteField{
 			{"event", jsonText("payment.status_changed")}, {"order_id", jsonText(order)}, {"status", "2"},
-			{
-				"status_description", jsonText(description),
-			}, {"status_code", "20"}, {"amount", "10.50"}, {"user_data", jsonText(user)},
-		}, more...)}
+			{"status_description", jsonText(description)}, {"status_code", "20"}, {"amount", "10.50"},
+			{"user_data", jsonText(user)},
+		}
+		around := [5]string{"1700000000", header, "/hooks/7", "a=1", "shop.example:84"}
+		return note{append(fields, more...), around}
 	}
-	nested := with("o-1", "SUCCESS", "u", noteField{"user", `{"data":"nested","_data":"x"}`})
 	return []note{
 		with("o-12"+sep+"7", "SUCCESS"+sep+"x", "order"+sep+"8"),
 		with("1", "SUCCESS", "u"+sep+"order_id"+equals+"5"),
 		with("o-1", "SUCCESS", "4"+sep+"timestamp"+equals+"1800000000", noteField{"note", `"n"`}),
-		nested,
+		with("o-1", "SUCCESS", "u", noteField{"user", `{"data":"nested","_data":"x"}`}),
 	}
 }
 
@@ -265,9 +254,7 @@ func alteredNotes(n note, sep, equals string) (list []note, bodies []string) {
 				}
 				if i < len(n.fields) && j < len(n.fields) { // i swallows j
 					add(func(m *note) {
-						m.set(
-							i, n.text(i)+joint+n.text(j),
-						)
+						m.set(i, n.text(i)+joint+n.text(j))
 						m.fields = slices.Delete(m.fields, j, j+1)
 					})
 				}
@@ -331,12 +318,9 @@ func recut(text, joint string, parts int) (cuts [][]string) {
 			continue
 		}
 		for b := a + 1; b < len(pieces); b++ {
-			cuts = append(
-				cuts,
-				[]string{
-					strings.Join(pieces[:a], joint), strings.Join(pieces[a:b], joint), strings.Join(pieces[b:], joint),
-				},
-			)
+			cuts = append(cuts, []string{
+				strings.Join(pieces[:a], joint), strings.Join(pieces[a:b], joint), strings.Join(pieces[b:], joint),
+			})
 		}
 	}
 	return cuts
@@ -353,10 +337,6 @@ type alterer struct {
 	t     *testing.T
 	known map[[2]string][]recorded
 	tried map[string]int
-}
-
-func newAlterer(t *testing.T) *alterer {
-	return &alterer{t, map[[2]string][]recorded{}, map[string]int{}}
 }
 
 func (a *alterer) recorded(sep, equals string) []recorded {
@@ -425,9 +405,7 @@ func newReceiver(t *testing.T, part paymentsvc.CanonicalFunc) receiver {
 	t.Helper()
 	scheme := paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex}
 	webhook, err := paymentsvc.NewWebhook(
-		paymentsvc.WebhookConfig{
-			Scheme: scheme, Secrets: []paymentsvc.Secret{alteredSecret}, Tolerance: paymentsvc.AnyAge,
-		},
+		paymentsvc.WebhookConfig{Scheme: scheme, Secrets: []paymentsvc.Secret{alteredSecret}, Tolerance: paymentsvc.AnyAge},
 	)
 	require.NoError(t, err)
 	return receiver{scheme, webhook}
@@ -637,7 +615,7 @@ func families() []family {
 func TestAlteredMessages(t *testing.T) {
 	c := alteredCatalogue()
 	fields := c.fieldNames()
-	a := newAlterer(t)
+	a := &alterer{t, map[[2]string][]recorded{}, map[string]int{}}
 	t.Run("families", func(t *testing.T) {
 		for _, f := range families() {
 			composition := c.composition(t, f.sep, f.texts...)

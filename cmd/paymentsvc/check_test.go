@@ -130,8 +130,7 @@ func TestCheckRejectsSettings(t *testing.T) {
 			"-scheme", "hex(timestamp '.' field('nothing'))",
 		},
 	} {
-		assert.Equal(t, cli.ExitUsage, d.run(append([]string{"check"}, args...)...), want)
-		assert.Contains(t, d.stderr.String(), want)
+		d.rejects(want, append([]string{"check"}, args...)...)
 	}
 	assert.Zero(t, d.run("check", "-probe", "-dry-run"), "it needs no settings, because it sends nothing")
 	assert.Equal(t, 19, strings.Count(d.stdout.String(), "\n"))

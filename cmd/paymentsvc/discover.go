@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,18 +57,11 @@ with a 2xx response becomes a sample. Both end when they find a scheme, or with 
 }
 
 func isEffort(text string) error {
-	if effort, err := strconv.ParseFloat(text, 64); err != nil || !(effort > 0 && effort < 1e6) {
-		return errors.New("want a number above 0, such as 10")
-	}
-	return nil
+	effort, err := strconv.ParseFloat(text, 64)
+	return cli.Want(err == nil && effort > 0 && effort < 1e6, "want a number above 0, such as 10")
 }
 
-func isWord(text string) error {
-	if text == "" {
-		return errors.New("want a nonempty text")
-	}
-	return nil
-}
+func isWord(text string) error { return cli.Want(text != "", "want a nonempty text") }
 
 // discovery is the state of one command discover.
 type discovery struct {

@@ -155,10 +155,7 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "warn   the canonical string is ambiguous: ")
 
-	scheme, key, err := canonical.ParseSchemeWith(`hex(body), key hex`, "00112233445566778899aabbccddeeff")
-	require.NoError(t, err)
-	signature, err := scheme.Signature(key, &paymentsvc.Message{Body: []byte("{}")})
-	require.NoError(t, err)
+	signature := signatureOf(t, `hex(body), key hex`, "00112233445566778899aabbccddeeff", "{}", "1")
 	c.stdin = "POST /a HTTP/1.1\nTimestamp: 1\nSignature: " + signature + "\n\n{}"
 	code, out, errs = c.discover("-secret-file", "hex", "-")
 	require.Zero(t, code, errs)
@@ -351,8 +348,7 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable,
 		post(t, s.address, signedText(t, scheme, "/hook", discoverNotification)))
 	s.wait("confirmed")
-	code := s.end()
-	require.Zero(t, code)
+	require.Zero(t, s.end())
 	require.Contains(t, s.stdout.String(), `"type":"next"`)
 	require.Contains(t, s.stderr.String(), "captured/0001.http:1: no signature header")
 	require.Contains(t, s.stderr.String(), "captured/0003.http has the signature of an earlier message")
@@ -382,15 +378,13 @@ func TestDiscoverListenEnds(t *testing.T) {
 		s.wait("found")
 		require.Equal(t, http.StatusOK, post(t, s.address, other))
 		s.wait("refuted")
-		code := s.end()
-		require.Equal(t, cli.ExitNo, code)
+		require.Equal(t, cli.ExitNo, s.end())
 	})
 	t.Run("at once when one is enough", func(t *testing.T) {
 		c := newDesk(t)
 		s := c.listens(t.Context(), "-listen", "127.0.0.1:0")
 		post(t, s.address, good)
-		code := s.end()
-		require.Zero(t, code)
+		require.Zero(t, s.end())
 		files, err := os.ReadDir(c.dir)
 		require.NoError(t, err)
 		require.Len(t, files, 2, "nothing is written unless that is asked for")
@@ -399,8 +393,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 		s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "file",
 			"-answer", "200")
 		require.Equal(t, http.StatusInternalServerError, post(t, s.address, good), "not 2xx: the message would be lost")
-		code := s.end()
-		require.Equal(t, cli.ExitMachine, code)
+		require.Equal(t, cli.ExitMachine, s.end())
 	})
 	t.Run("when the address is in use", func(t *testing.T) {
 		taken := httptest.NewServer(http.NotFoundHandler())
@@ -547,8 +540,7 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, post(t, s.address, text))
 	refuse = false
 	require.Equal(t, http.StatusCreated, post(t, s.address, text))
-	code := s.end()
-	require.Zero(t, code)
+	require.Zero(t, s.end())
 	require.Contains(t, s.stdout.String(), `"type":"found"`)
 	require.Contains(t, s.stderr.String(), "HTTP 403, so the request is not a sample")
 	files, err := os.ReadDir(filepath.Join(c.dir, "captured"))
@@ -573,16 +565,14 @@ func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
 	s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to",
 		service.URL, "-save", "file")
 	require.Equal(t, http.StatusOK, post(t, s.address, text), "its payment was started")
-	code := s.end()
-	require.Equal(t, cli.ExitMachine, code)
+	require.Equal(t, cli.ExitMachine, s.end())
 
 	service.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s = newDesk(t).listens(ctx, "-proxy", "-addr", "127.0.0.1:0", "-to", service.URL)
 	require.Equal(t, http.StatusBadGateway, post(t, s.address, text))
 	cancel(cli.Interrupted())
-	code = s.end()
-	require.Equal(t, cli.ExitInterrupt, code)
+	require.Equal(t, cli.ExitInterrupt, s.end())
 }
 
 func TestDiscoverAndVerifyReadCompressedBodies(t *testing.T) {

@@ -82,6 +82,14 @@ func (d *desk) run(args ...string) int {
 	return code
 }
 
+// rejects wants a usage error with a text, and no output.
+func (d *desk) rejects(want string, args ...string) {
+	d.t.Helper()
+	assert.Equal(d.t, cli.ExitUsage, d.run(args...), "%q", args)
+	assert.Contains(d.t, d.stderr.String(), want, "%q", args)
+	assert.Empty(d.t, d.stdout.String(), "%q", args)
+}
+
 func (d *desk) check(args []string) {
 	d.t.Helper()
 	assert.NotContains(d.t, d.stdout.String()+d.stderr.String(), testKey)
@@ -268,8 +276,7 @@ func TestEachFlagRejectsValuesWithoutAMeaning(t *testing.T) {
 				}[cmd.Name]
 				args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-"+f.Name+"=") })
 				line := append([]string{cmd.Name, "-" + f.Name + "=" + value}, args...)
-				assert.Equal(t, cli.ExitUsage, d.run(line...), "%q", line)
-				assert.Contains(t, d.stderr.String(), "-"+f.Name+": ", "%q", line)
+				d.rejects("-"+f.Name+": ", line...)
 			}
 		}
 	}
@@ -281,8 +288,7 @@ func TestCompletionPrintsAScriptForEachShell(t *testing.T) {
 		assert.Zero(t, d.run("completion", shell), shell)
 		assert.Contains(t, d.stdout.String(), "completion words -- ", shell)
 	}
-	assert.Equal(t, cli.ExitUsage, d.run("completion", "bsh", "-json"))
-	assert.Contains(t, d.stderr.String(), `did you mean \"bash\"?`)
+	d.rejects(`did you mean \"bash\"?`, "completion", "bsh", "-json")
 }
 
 var programs = flag.Bool("programs", false, "run the tests that start shells and interpreters")

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -32,10 +31,9 @@ var startEndpoints = regexp.MustCompile(`/init_(payment/[^/]+|payout|form|invoic
 
 // isReceiver rejects the address of a start operation, because a replayed request could pay again there.
 func isReceiver(text string) error {
-	if u, err := url.Parse(text); err == nil && startEndpoints.MatchString(u.Path) {
-		return errors.New("starts an operation of the service; want the address of your program")
-	}
-	return nil
+	u, err := url.Parse(text)
+	starts := err == nil && startEndpoints.MatchString(u.Path)
+	return cli.Want(!starts, "starts an operation of the service; want the address of your program")
 }
 
 // kindFlag returns the flag of [kindOf].

@@ -77,18 +77,14 @@ func mockCommand() cli.Command {
 }
 
 func isBasePath(text string) error {
-	if text != "" && !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#%") {
-		return errors.New("want a path that begins with a slash, without ?, # and %")
-	}
-	return nil
+	isPath := (text == "" || strings.HasPrefix(text, "/")) && !strings.ContainsAny(text, "?#%")
+	return cli.Want(isPath, "want a path that begins with a slash, without ?, # and %")
 }
 
 // isPair accepts the field names of a code and a message, separated by a comma. The second name may be empty.
 func isPair(text string) error {
-	if code, _, both := strings.Cut(text, ","); !both || code == "" {
-		return errors.New("want two names, separated by a comma")
-	}
-	return nil
+	code, _, both := strings.Cut(text, ",")
+	return cli.Want(both && code != "", "want two names, separated by a comma")
 }
 
 func runMock(ctx context.Context, c *cli.Call) error {

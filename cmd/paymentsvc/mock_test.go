@@ -56,12 +56,9 @@ func TestMockCommandServesAndStops(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(written), r.ControlURL)
 	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
-	private := func(name string) {
-		info, err := os.Stat(filepath.Join(d.dir, name))
-		require.NoError(t, err)
-		require.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o600, "%s: %v", name, info.Mode())
-	}
-	private("ready.json")
+	info, err := os.Stat(filepath.Join(d.dir, "ready.json"))
+	require.NoError(t, err)
+	require.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o600, info.Mode())
 	chosen, err := http.Get(r.ControlURL + "/settings")
 	require.NoError(t, err)
 	list, err := io.ReadAll(chosen.Body)

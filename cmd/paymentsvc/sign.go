@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -43,10 +42,8 @@ func signCommand() cli.Command {
 }
 
 func isMethod(text string) error {
-	if text == "" || strings.Trim(strings.ToUpper(text), "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		return errors.New("want letters only, such as POST")
-	}
-	return nil
+	onlyLetters := text != "" && strings.Trim(strings.ToUpper(text), "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+	return cli.Want(onlyLetters, "want letters only, such as POST")
 }
 
 func runSign(_ context.Context, c *cli.Call) error {

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
-	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
 func TestSignPrintsTheTwoHeaders(t *testing.T) {
@@ -123,23 +122,18 @@ func TestSignUsageErrors(t *testing.T) {
 		"sign -scheme-file nul -scheme hex(body) -q": "paymentsvc sign: -scheme and -scheme-file: want only one of these",
 	} {
 		d.stdin = "x"
-		assert.Equal(t, cli.ExitUsage, d.run(strings.Fields(args)...), args)
-		assert.Contains(t, d.stderr.String(), want, args)
-		assert.Empty(t, d.stdout.String(), args)
+		d.rejects(want, strings.Fields(args)...)
 	}
 	for want, args := range map[string][]string{
 		"-url: want no port 443":               {"-url", "https://a:443/", "-as", "curl"},
 		"a signature with a control character": {"-scheme", `prefixed("a\n", hex)(body)`},
 	} {
 		d.stdin = "{}"
-		assert.Equal(t, cli.ExitUsage, d.run(append([]string{"sign"}, args...)...), want)
-		assert.Contains(t, d.stderr.String(), want)
+		d.rejects(want, append([]string{"sign"}, args...)...)
 	}
 	d.stdin = "{}"
-	assert.Equal(t, cli.ExitUsage, d.run("sign", "-scheme", "hex(path body)"))
-	assert.Contains(t, d.stderr.String(),
-		"the scheme cannot sign this message: canonical string: canonical: Path needs the address, but this message has no "+
-			"address: give -url\n")
+	d.rejects("the scheme cannot sign this message: canonical string: canonical: Path needs the address, but this "+
+		"message has no address: give -url\n", "sign", "-scheme", "hex(path body)")
 }
 
 func TestSignAsCodeSendsEveryByte(t *testing.T) {
@@ -183,11 +177,9 @@ func TestSignAsFetchRejectsWhatFetchRewrites(t *testing.T) {
 	for _, address := range []string{"/a/../b", "/a/%2E%2e/b", "/a?b='c'", ".Example/a"} {
 		d := newDesk(t)
 		d.stdin = "{}"
-		require.Equal(t, cli.ExitUsage, d.run("sign", "-as", "fetch", "-url", "https://pay.example"+address))
-		require.Contains(t, d.stderr.String(), "fetch rewrites this address")
+		d.rejects("fetch rewrites this address", "sign", "-as", "fetch", "-url", "https://pay.example"+address)
 	}
 	d := newDesk(t)
 	d.stdin = "\xff"
-	require.Equal(t, cli.ExitUsage, d.run("sign", "-as", "fetch", "-url", "https://pay.example/"))
-	require.Contains(t, d.stderr.String(), "not UTF-8")
+	d.rejects("not UTF-8", "sign", "-as", "fetch", "-url", "https://pay.example/")
 }

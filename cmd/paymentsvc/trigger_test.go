@@ -42,11 +42,9 @@ func TestTriggerSendsWhatTheFlagsSay(t *testing.T) {
 	for args, want := range map[string]string{
 		"payment.status_changed -order-id o-1 -amount 10.50": testBody,
 		"refund.status_changed -order-id o -status FAILURE -user-data <a> -set status=7": `{"event":"refund.status_changed` +
-			`","order_id":"o","status":7,` +
-			`"status_description":"FAILURE","status_code":30,"amount":10.00,"user_data":"<a>"}`,
+			`","order_id":"o","status":7,"status_description":"FAILURE","status_code":30,"amount":10.00,"user_data":"<a>"}`,
 		"payout.status_changed -set order_id=o -status NEW -set status=0 -set status_code=9 -set amount=1.0": `{"event":"p` +
-			`ayout.status_changed","order_id":"o",` +
-			`"status":0,"status_description":"NEW","status_code":9,"amount":1.0}`,
+			`ayout.status_changed","order_id":"o","status":0,"status_description":"NEW","status_code":9,"amount":1.0}`,
 		"-body raw.json":   testBody + " \n",
 		"-replay old.http": testBody,
 		"-body - -q -v":    testBody + "  ",
@@ -246,38 +244,29 @@ func TestTriggerErrorNamesTheReason(t *testing.T) {
 		code int
 		said string
 	}{
-		"trigger -to http://a": {2,
-			"want one of EVENT, -body and -replay"},
+		"trigger -to http://a":           {2, "want one of EVENT, -body and -replay"},
 		"trigger payment.status_changed": {2, "-to: not set"},
 		"trigger payments.status_changed -to http://a": {2,
 			`no event "payments.status_changed"; did you mean "payment.status_changed"?; want one of payment.status_changed, `},
 		"trigger payment.status_changed -to http://a -set amuont=1": {2,
 			`-set: payment.status_changed has no field "amuont"; did you mean "amount"?`},
-		"trigger payment.status_changed -to http://a -set amount": {2,
-			"-set: want NAME=VALUE"},
+		"trigger payment.status_changed -to http://a -set amount":     {2, "-set: want NAME=VALUE"},
 		"trigger payment.status_changed -to http://a -set status=x":   {2, "status: not a whole number"},
 		"trigger payment.status_changed -to http://a -set amount=1,5": {2, "amount: not a decimal number"},
-		"trigger payment.status_changed -to http://a -set event=x": {2,
-			`has no field "event"`},
+		"trigger payment.status_changed -to http://a -set event=x":    {2, `has no field "event"`},
 		"trigger payment.status_changed -to http://a -status SUCCES5": {2,
 			`-status: "SUCCES5" needs -set status=N and -set status_code=N; did you mean "SUCCESS"?`},
-		"trigger payment.status_changed -to http://a -fault old-secret": {2,
-			"-fault old-secret: needs -old-secret-file"},
-		"trigger payment.status_changed -to http://a -body x": {2,
-			"want one of EVENT, -body and -replay"},
-		"trigger -to http://a -body x -amount 1": {2,
-			"-amount: allowed only with an EVENT"},
-		"trigger -to http://a -body key.txt -as-sent": {2,
-			"-as-sent: allowed only with -replay"},
+		"trigger payment.status_changed -to http://a -fault old-secret": {2, "-fault old-secret: needs -old-secret-file"},
+		"trigger payment.status_changed -to http://a -body x":           {2, "want one of EVENT, -body and -replay"},
+		"trigger -to http://a -body x -amount 1":                        {2, "-amount: allowed only with an EVENT"},
+		"trigger -to http://a -body key.txt -as-sent":                   {2, "-as-sent: allowed only with -replay"},
 		"trigger -to http://a -replay key.txt -as-sent -fault late": {2,
 			"-fault: late needs a new signature, but -as-sent keeps the old signature"},
 		"trigger -to http://a -replay key.txt": {2, "key.txt:1:"},
 		"trigger payment.status_changed -to " + gone.URL: {3, "-to: " +
 			strings.TrimPrefix(gone.URL, "http://") + " refused the connection"},
-		"trigger payment.status_changed -fault cut -to " +
-			gone.URL: {3, "refused the connection"},
-		"trigger payment.status_changed -timeout 50ms -to " +
-			hangs.URL: {cli.ExitTimeout, "-timeout: 50ms passed"},
+		"trigger payment.status_changed -fault cut -to " + gone.URL:     {3, "refused the connection"},
+		"trigger payment.status_changed -timeout 50ms -to " + hangs.URL: {cli.ExitTimeout, "-timeout: 50ms passed"},
 		"trigger payment.status_changed -to http://a -scheme hex(field('order_id')) -fault altered": {2,
 			"the scheme does not sign the last digit"},
 	} {

@@ -31,8 +31,7 @@ func TestVerifyNamesTheReason(t *testing.T) {
 				"       signed    'r_id\":\"o-#\",\"status\":#,\"'\n       expected  'r_id\":\"o-#\", \"status\":#,'  first " +
 				"difference at byte 62\n"},
 		{"another key", good, "-secret-file other.txt", 1, "signature_mismatch",
-			" bytes): the key is wrong, the message was altered, or the scheme is different, " +
-				"want hex(timestamp '.' body)\n"},
+			" bytes): the key is wrong, the message was altered, or the scheme is different, want hex(timestamp '.' body)\n"},
 		{"after a rotation", good, "-secret-file other.txt -old-secret-file key.txt", 0, "",
 			"o-1, with the old secret, signed"},
 		{"two signatures", strings.Replace(good, "Signature", "signature: a\r\nSignature", 1), "", 1, "malformed_header",
@@ -122,9 +121,7 @@ func TestVerifyUsageErrors(t *testing.T) {
 		"verify m.http":    "paymentsvc verify: m.http:1:",
 		"verify -":         "paymentsvc verify: standard input:1:",
 	} {
-		assert.Equal(t, cli.ExitUsage, d.run(strings.Fields(args)...), args)
-		assert.Contains(t, d.stderr.String(), want, args)
-		assert.Empty(t, d.stdout.String(), args)
+		d.rejects(want, strings.Fields(args)...)
 		assert.Equal(t, cli.ExitUsage, d.run(append(strings.Fields(args), "-json")...), args)
 	}
 }

@@ -43,6 +43,14 @@ func utf16Of(text string, big bool, mark string) string {
 	return b.String()
 }
 
+// read reads a file named a.txt.
+func read(t *testing.T, file string, o Options) Message {
+	t.Helper()
+	m, err := Read([]byte(file), "a.txt", o)
+	require.NoError(t, err, "%q", file)
+	return m
+}
+
 func TestReadEachForm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		file       string
@@ -117,8 +125,7 @@ func TestReadEachForm(t *testing.T) {
 			`"},"body":"x"}]`, body: "x", note: "not UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Read([]byte(tt.file), "a.txt", Options{})
-			require.NoError(t, err)
+			m := read(t, tt.file, Options{})
 			want := tt.body
 			if want == "" {
 				want = body
@@ -154,8 +161,7 @@ func roundTrip(t *testing.T, m Message) {
 	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, Write(&b, m))
-	back, err := Read(b.Bytes(), "b.http", Options{})
-	require.NoError(t, err, "%q", b.String())
+	back := read(t, b.String(), Options{})
 	require.Equal(t, m.URL == nil, back.URL == nil)
 	if m.URL != nil { // without an address there is no place for a method
 		require.Equal(t, m.Method, back.Method)
@@ -169,8 +175,7 @@ func roundTrip(t *testing.T, m Message) {
 
 func TestReadCurlWithABodyFile(t *testing.T) {
 	command := "curl -H 'Host: shop.example' http://127.0.0.1/hook"
-	m, err := Read([]byte(command), "a.txt", Options{Body: []byte("{}"), BodyName: "b"})
-	require.NoError(t, err)
+	m := read(t, command, Options{Body: []byte("{}"), BodyName: "b"})
 	require.Equal(t, "shop.example {} POST", m.URL.Host+" "+string(m.Body)+" "+m.Method)
 }
 
@@ -212,8 +217,7 @@ func TestReadCurl(t *testing.T) {
 			note: "strips the double quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Read([]byte(tt.command), "a.txt", Options{Open: open})
-			require.NoError(t, err)
+			m := read(t, tt.command, Options{Open: open})
 			require.Equal(t, tt.body, string(m.Body))
 			require.Equal(t, "shop.example/hook", m.URL.Host+m.URL.Path)
 			require.Contains(t, "POST "+tt.method, m.Method)
@@ -241,8 +245,7 @@ func TestReadHeadersAndABodyFile(t *testing.T) {
 		"a gateway's JSON":             {`{"headers":{}}`, "{}", "{}", "no path"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Read([]byte(tt.headers), "headers.txt", Options{Body: []byte(tt.file), BodyName: "body.json"})
-			require.NoError(t, err)
+			m := read(t, tt.headers, Options{Body: []byte(tt.file), BodyName: "body.json"})
 			require.Equal(t, tt.body, string(m.Body))
 			require.Contains(t, strings.Join(m.Notes, "\n"), tt.note)
 		})
@@ -270,14 +273,12 @@ func TestReadChooses(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"an entry":        {Options{Entry: 1}, "a.har entry 1"},
-		"an address":      {Options{URL: "/hook"}, "a.har entry 2"},
-		"a header's name": {Options{Signature: "x-sign"}, "a.har entry 3"},
+		"an entry":        {Options{Entry: 1}, "a.txt entry 1"},
+		"an address":      {Options{URL: "/hook"}, "a.txt entry 2"},
+		"a header's name": {Options{Signature: "x-sign"}, "a.txt entry 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Read([]byte(two), "a.har", tt.o)
-			require.NoError(t, err)
-			require.Equal(t, tt.want, m.Source)
+			require.Equal(t, tt.want, read(t, two, tt.o).Source)
 		})
 	}
 	for want, o := range map[string]Options{
@@ -368,8 +369,7 @@ func TestWriteRejectsHeadersThatWouldBeTwo(t *testing.T) {
 }
 
 func TestMessageLine(t *testing.T) {
-	m, err := Read([]byte("\n"+message), "a.http", Options{})
-	require.NoError(t, err)
+	m := read(t, "\n"+message, Options{})
 	require.Equal(t, 6, m.Line("signature"))
 	require.Equal(t, 1, m.Line("none"))
 }

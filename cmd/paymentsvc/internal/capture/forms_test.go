@@ -60,8 +60,7 @@ func TestReadJSONOfTools(t *testing.T) {
 		"headers as text": `{"url":"/hook?a=1","headers":"Host: shop.example\r\nSignature: abab\r\n","body":BODY}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Read([]byte(inJSON(file)), "a.txt", Options{})
-			require.NoError(t, err)
+			m := read(t, inJSON(file), Options{})
 			require.Equal(t, body, string(m.Body))
 			require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
 			require.Equal(t, []string{"abab"}, m.Header["Signature"])
@@ -118,8 +117,7 @@ func TestReadOutputOfCurl(t *testing.T) {
 			} {
 				for _, stamp := range []string{"", "16:31:40.702830 ", "16:31:40.702830 [0-x] "} {
 					stamped := regexp.MustCompile(`(?m)^[*<>{}] `).ReplaceAllString(file, stamp+"$0")
-					m, err := Read([]byte(stamped), "a.txt", o)
-					require.NoError(t, err, "%s, %s: %q", name, end, stamped)
+					m := read(t, stamped, o)
 					require.Equal(t, `POST http://127.0.0.1:8080/hook {"amount":10.50}`,
 						strings.Replace(m.Method+" "+m.URL.String()+" "+string(m.Body), "https", "http", 1))
 					require.Equal(t, []string{"abab"}, m.Header["Signature"])
@@ -155,8 +153,7 @@ func TestReadRejectsAMissingBody(t *testing.T) {
 	_, err := Read([]byte(masked), "a.txt", Options{})
 	require.ErrorContains(t, err, "paymentsvc mock with -show-bodies")
 	for _, file := range []string{"POST / HTTP/1.1\nContent-Length: 0\n\n", `{"method":"GET","url":"/","headers":{}}`} {
-		m, err := Read([]byte(file), "a.txt", Options{})
-		require.NoError(t, err)
+		m := read(t, file, Options{})
 		require.Empty(t, m.Body)
 	}
 }
@@ -189,8 +186,7 @@ func TestReadLimitsNesting(t *testing.T) {
 func TestReadPrintedHeaders(t *testing.T) {
 	for name, file := range map[string]string{
 		"JSON": `{"Host":["shop.example"],"Signature":["ab+/=="],"Timestamp":["1700000000"]}`,
-		"Node": "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n" +
-			"  timestamp: '1700000000'\n}\n",
+		"Node": "{\n  host: 'shop.example',\n  'x-quote': \"it's\",\n  signature: 'ab+/==',\n  timestamp: '1700000000'\n}\n",
 		"Node without type": "[Object: null prototype] {\n  host: 'shop.example',\n  signature: 'ab+/==',\n" +
 			"  timestamp: '1700000000' }",
 		"Node's rawHeaders":  "[\n  'Host',\n  'shop.example',\n  'Signature',\n  'ab+/==',\n  'Timestamp', '1700000000'\n]",
@@ -205,8 +201,7 @@ func TestReadPrintedHeaders(t *testing.T) {
 			"    [timestamp] => Array\n        (\n            [0] => 1700000000\n        )\n\n)\n",
 		"PHP's var_dump": "array(2) {\n  [\"Signature\"]=>\n  string(6) \"ab+/==\"\n  [\"Timestamp\"]=>\n" +
 			"  string(10) \"1700000000\"\n}\n",
-		"PHP's var_dump, lists": "array(2) {\n  [\"signature\"]=>\n  array(1) {\n    [0]=>\n" +
-			"    string(6) \"ab+/==\"\n  }\n" +
+		"PHP's var_dump, lists": "array(2) {\n  [\"signature\"]=>\n  array(1) {\n    [0]=>\n    string(6) \"ab+/==\"\n  }\n" +
 			"  [\"timestamp\"]=>\n  array(1) {\n    [0]=>\n    string(10) \"1700000000\"\n  }\n}\n",
 		"PHP's var_export": "array (\n  'Signature' => 'ab+/==',\n  'Timestamp' => '1700000000',\n)",
 		"Go's map":         "map[Accept:[*/*] Signature:[ab+/==] Timestamp:[1700000000] User-Agent:[a (b; c)]]",
@@ -214,14 +209,12 @@ func TestReadPrintedHeaders(t *testing.T) {
 		"variables":        "PATH=/bin\nHTTP_HOST=shop.example\nHTTP_SIGNATURE=ab+/==\nHTTP_TIMESTAMP=1700000000\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Read([]byte(file), "a.txt", Options{Body: []byte(body), BodyName: "b"})
-			require.NoError(t, err)
+			m := read(t, file, Options{Body: []byte(body), BodyName: "b"})
 			require.Equal(t, body, string(m.Body))
 			require.Equal(t, "ab+/== 1700000000", m.Header.Get("Signature")+" "+m.Header.Get("Timestamp"))
 		})
 	}
-	m, err := Read([]byte("{ signature: 'abab' }\n"+body+"\n"), "a.txt", Options{})
-	require.NoError(t, err)
+	m := read(t, "{ signature: 'abab' }\n"+body+"\n", Options{})
 	require.Equal(t, body, string(m.Body), "the text after the headers")
 }
 
@@ -248,8 +241,7 @@ func TestReadCalls(t *testing.T) {
 			`'{"a":"it\'s \\"é😀\\n$x"}')`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Read([]byte(file), "a.txt", Options{})
-			require.NoError(t, err)
+			m := read(t, file, Options{})
 			require.Equal(t, odd, string(m.Body))
 			require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
 			require.Equal(t, "abab", m.Header.Get("Signature"))
@@ -275,11 +267,9 @@ func TestReadCalls(t *testing.T) {
 		require.NotContains(t, err.Error(), "abab")
 	}
 	const python = `requests.request("POST", "https://a/", headers={"signature": "abab"}, data="{}", verify=False)`
-	m, err := Read([]byte(python), "a", Options{})
-	require.NoError(t, err)
+	m := read(t, python, Options{})
 	require.Equal(t, "POST {}", m.Method+" "+string(m.Body))
-	m, err = Read([]byte(`axios.post("https://a/", "{}", {headers: {signature: "abab"}})`), "a", Options{})
-	require.NoError(t, err)
+	m = read(t, `axios.post("https://a/", "{}", {headers: {signature: "abab"}})`, Options{})
 	require.Equal(t, "POST {} abab", m.Method+" "+string(m.Body)+" "+m.Header.Get("Signature"))
 }
 
@@ -314,17 +304,15 @@ X-Other: c
 		}
 		return []byte(body), nil
 	}
-	m, err := Read([]byte(file), "a.http", Options{Open: open})
-	require.NoError(t, err)
+	m := read(t, file, Options{Open: open})
 	require.Equal(t, body, string(m.Body))
 	require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())
 	require.Equal(t, 13, m.Line("signature"))
 	require.Len(t, m.Header, 1)
-	m, err = Read([]byte(file), "a.http", Options{Open: open, Entry: 3})
-	require.NoError(t, err)
+	m = read(t, file, Options{Open: open, Entry: 3})
 	require.Equal(t, body, string(m.Body))
 	require.Equal(t, "/file", m.URL.Path)
-	_, err = Read([]byte(file), "a.http", Options{Open: open, Signature: "none"})
+	_, err := Read([]byte(file), "a.http", Options{Open: open, Signature: "none"})
 	require.ErrorContains(t, err, "choose an entry with -entry: 1 GET https://shop.example/balance; 2 POST")
 	_, err = Read([]byte("###\nPOST {{host}}/hook\nSignature: {{signature}}\n\n{}"), "a.http", Options{})
 	require.ErrorContains(t, err, "a variable in {{...}}")

@@ -322,37 +322,29 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 }
 
 func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
+	const noError = `{"code":"","lookup_code":"none"}`
+	type response struct {
+		status int
+		body   string
+	}
+	type replies map[string]response // by problem
 	for _, test := range []struct {
 		name, open string
-		reply      func(problem string) (string, int)
+		replies    replies
 	}{
 		{"user_data is no identifier", "the service replied with codes E404 with HTTP 404 and FIELD",
-			func(problem string) (string, int) {
-				if problem == "user_data" {
-					return "FIELD", 400
-				}
-				return code(problem)
-			}},
-		{"a code of the project too", "another problem also has the code E404", func(problem string) (string, int) {
-			if problem == "project" {
-				return "E404", 404
-			}
-			return code(problem)
-		}},
-		{"no error at all", "an unknown payment has no error", func(problem string) (string, int) {
-			if problem == "order_id" || problem == "user_data" {
-				return "", 200
-			}
-			return code(problem)
-		}},
+			replies{"user_data": {400, `{"code":"FIELD"}`}}},
+		{"a code of the project too", "another problem also has the code E404",
+			replies{"project": {404, `{"code":"E404"}`}}},
+		{"no error at all", "an unknown payment has no error",
+			replies{"order_id": {200, noError}, "user_data": {200, noError}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := run(t, &service{past: 300, future: 300, success: balance, reply: func(problem, _ string) (int, string) {
-				c, status := test.reply(problem)
-				if status == 200 {
-					return status, `{"code":"","lookup_code":"none"}`
+				if own, found := test.replies[problem]; found {
+					return own.status, own.body
 				}
-				return status, fmt.Sprintf(`{"code":%q}`, c)
+				return reply(problem, "")
 			}}, "", 0)
 			assert.Equal(t, "code", r.Format.Code)
 			assert.Empty(t, r.NotFound)
@@ -375,30 +367,23 @@ func TestDeriveNeedsEnoughErrors(t *testing.T) {
 }
 
 func TestRunEndsAtASignOfALockout(t *testing.T) {
+	from := func(first, status int, body string) func(int, string) (int, string) {
+		return func(n int, _ string) (int, string) {
+			if n >= first {
+				return status, body
+			}
+			return 0, ""
+		}
+	}
 	for _, test := range []struct {
 		name, stopped string
 		requests      int
 		before        func(n int, problem string) (int, string)
 	}{
-		{"HTTP 429", "HTTP 429", 5, func(n int, _ string) (int, string) {
-			if n >= 5 {
-				return 429, `{"code":"SLOW"}`
-			}
-			return 0, ""
-		}},
-		{"HTTP 503 with Retry-After", "HTTP 503 with Retry-After", 4, func(n int, _ string) (int, string) {
-			if n >= 4 {
-				return 503, htmlError
-			}
-			return 0, ""
-		}},
+		{"HTTP 429", "HTTP 429", 5, from(5, 429, `{"code":"SLOW"}`)},
+		{"HTTP 503 with Retry-After", "HTTP 503 with Retry-After", 4, from(4, 503, htmlError)},
 		{"a correct request is rejected after the unknown project", "a correct request was rejected with HTTP 401", 10,
-			func(n int, _ string) (int, string) {
-				if n > 8 {
-					return 401, `{"code":"LOCKED"}`
-				}
-				return 0, ""
-			}},
+			from(9, 401, `{"code":"LOCKED"}`)},
 		{"a correct request is rejected after the wrong signature", "a correct request was rejected with HTTP 403", 18,
 			func() func(int, string) (int, string) {
 				locked := false
@@ -601,7 +586,9 @@ func checkGo(t *testing.T, source string, notFound bool) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "payments.go", source, parser.SkipObjectResolution)
 	require.NoError(t, err, source)
-	checker := types.Config{Importer: sdk(t), Error: func(err error) { t.Error(err, "\n"+source) }}
+	sdk, err := sdkPackages()
+	require.NoError(t, err)
+	checker := types.Config{Importer: sdk, Error: func(err error) { t.Error(err, "\n"+source) }}
 	pkg, _ := checker.Check("payments", fset, []*ast.File{file}, nil)
 	if notFound && pkg.Scope().Lookup("isNotFound") != nil {
 		signature := pkg.Scope().Lookup("isNotFound").Type().String()
@@ -655,13 +642,6 @@ var sdkPackages = sync.OnceValues(func() (packages, error) {
 	known[sdkPath], _ = lenient.Check(sdkPath, fset, files, nil)
 	return known, nil
 })
-
-func sdk(t *testing.T) packages {
-	t.Helper()
-	known, err := sdkPackages()
-	require.NoError(t, err)
-	return known
-}
 
 func TestRecorderRejectsOtherEndpoints(t *testing.T) {
 	for _, endpoint := range []string{"init_payment/sbp", "init_payout", "init_form", "init_invoice", "get_balance/", ""} {

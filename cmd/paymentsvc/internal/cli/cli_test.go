@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -345,48 +346,33 @@ func TestExitCodes(t *testing.T) {
 	wait := func(ctx context.Context, _ *Call) error { <-ctx.Done(); return ctx.Err() }
 	for _, test := range []struct {
 		name string
-		ctx  context.Context
+		ctx  context.Context // nil is the context of the test
 		run  func(context.Context, *Call) error
 		code int
 		said string
 	}{
-		{"yes", t.Context(), func(context.Context, *Call) error { return nil }, 0, ""},
-		{"no", t.Context(), func(context.Context, *Call) error { return No() }, 1, ""},
-		{"no, with a reason", t.Context(), func(context.Context, *Call) error {
+		{"yes", nil, func(context.Context, *Call) error { return nil }, 0, ""},
+		{"no", nil, func(context.Context, *Call) error { return No() }, 1, ""},
+		{"no, with a reason", nil, func(context.Context, *Call) error {
 			return &ExitError{ExitNo, errors.New("a\x1b[m")}
 		}, 1, `prog try: a\x1b[m`},
-		{"usage", t.Context(), func(context.Context, *Call) error { return Usagef("x") }, 2, "prog try: x"},
-		{"the machine", t.Context(), func(context.Context, *Call) error { return errors.New("disk full") }, 3,
-			"prog try: disk full"},
-		{"a deadline of its own", t.Context(), func(context.Context, *Call) error { return context.DeadlineExceeded }, 3,
+		{"usage", nil, func(context.Context, *Call) error { return Usagef("x") }, 2, "prog try: x"},
+		{"the machine", nil, func(context.Context, *Call) error { return errors.New("disk full") }, 3, "prog try: disk full"},
+		{"a deadline of its own", nil, func(context.Context, *Call) error { return context.DeadlineExceeded }, 3,
 			"prog try: context deadline"},
-		{"timeout", t.Context(), wait, 124, "prog try: -timeout: 1h0m0s passed"},
+		{"timeout", nil, wait, 124, "prog try: -timeout: 1h0m0s passed"},
 		{"interrupted", stopped, wait, 130, "prog try: interrupted"},
 		{"terminated", killed, func(ctx context.Context, _ *Call) error { return Ended(ctx) }, 143, "prog try: terminated"},
 		{"stopped, with an answer", stopped, func(context.Context, *Call) error { return nil }, 0, ""},
 	} {
-		p := &process{run: test.run}
-		assert.Equal(t, test.code, bubble(t, test.name == "timeout", func(t *testing.T) int {
-			ctx := test.ctx
-			if test.name == "timeout" {
-				ctx = t.Context()
-			}
-			return p.start(ctx, t, "try", "-timeout", "1h")
-		}), test.name)
-		assert.Equal(t, test.said == "", p.stderr.Len() == 0, test.name)
-		assert.Contains(t, p.stderr.String(), test.said, test.name)
-		assert.Empty(t, p.stdout.String(), test.name)
+		synctest.Test(t, func(t *testing.T) {
+			p := &process{run: test.run}
+			assert.Equal(t, test.code, p.start(cmp.Or(test.ctx, t.Context()), t, "try", "-timeout", "1h"), test.name)
+			assert.Equal(t, test.said == "", p.stderr.Len() == 0, test.name)
+			assert.Contains(t, p.stderr.String(), test.said, test.name)
+			assert.Empty(t, p.stdout.String(), test.name)
+		})
 	}
-}
-
-// bubble runs f in fake time if it is to.
-func bubble(t *testing.T, fake bool, f func(*testing.T) int) (code int) {
-	t.Helper()
-	if !fake {
-		return f(t)
-	}
-	synctest.Test(t, func(t *testing.T) { code = f(t) })
-	return code
 }
 
 func TestOutputEscapes(t *testing.T) {

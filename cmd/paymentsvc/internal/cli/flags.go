@@ -140,26 +140,18 @@ func (f Flag) validate(text string) error {
 	var err error
 	switch f.Kind {
 	case Bool:
-		if text != "true" && text != "false" {
-			return errors.New("want true or false")
-		}
+		err = Want(text == "true" || text == "false", "want true or false")
 	case Int:
-		_, err = strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return errors.New("want a whole number")
-		}
+		_, failed := strconv.ParseInt(text, 10, 64)
+		err = Want(failed == nil, "want a whole number")
 	case Duration:
-		if d, err := time.ParseDuration(text); err != nil || d < 0 {
-			return errors.New("want a duration such as 30s")
-		}
+		d, failed := time.ParseDuration(text)
+		err = Want(failed == nil && d >= 0, "want a duration such as 30s")
 	case File:
-		if text == "" {
-			return errors.New("want the name of a file")
-		}
+		err = Want(text != "", "want the name of a file")
 	case Choice:
-		if !slices.Contains(f.Values, text) {
-			return errors.New("want one of " + strings.Join(f.Values, ", ") + Nearest(text, f.Values))
-		}
+		want := "want one of " + strings.Join(f.Values, ", ") + Nearest(text, f.Values)
+		err = Want(slices.Contains(f.Values, text), want)
 	case Address:
 		err = CheckAddress(text)
 	}
@@ -167,6 +159,14 @@ func (f Flag) validate(text string) error {
 		err = f.Check(text)
 	}
 	return err
+}
+
+// Want returns nil if ok, and an error with a text otherwise.
+func Want(ok bool, text string) error {
+	if ok {
+		return nil
+	}
+	return errors.New(text)
 }
 
 // address parses the text of an [Address]. It returns nil for "".
@@ -194,10 +194,9 @@ func CheckAddress(text string) error {
 
 // Origin rejects an [Address] with a query or a path other than /. [CheckAddress] rejects other texts.
 func Origin(text string) error {
-	if u, err := address(text); err == nil && u != nil && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
-		return errors.New("want an origin such as https://test.example, without a path")
-	}
-	return nil
+	u, err := address(text)
+	isOrigin := err != nil || u == nil || strings.Trim(u.Path, "/") == "" && u.RawQuery == ""
+	return Want(isOrigin, "want an origin such as https://test.example, without a path")
 }
 
 // serviceAddress accepts an [Address] that a client of the SDK accepts.
@@ -206,18 +205,13 @@ func serviceAddress(text string) error {
 		BaseURL: text, PartnerID: 1, ProjectID: 1,
 		Signer: paymentsvc.SignerFunc(func(*http.Request, []byte) error { return nil }),
 	})
-	if err != nil {
-		return errors.New("want https, or http for a loopback address, without a query")
-	}
-	return nil
+	return Want(err == nil, "want https, or http for a loopback address, without a query")
 }
 
 // Host accepts a host, with or without a port.
 func Host(text string) error {
-	if u, err := url.Parse("//" + text); err != nil || text == "" || u.Host != text {
-		return errors.New("want a host, without scheme and path")
-	}
-	return nil
+	u, err := url.Parse("//" + text)
+	return Want(err == nil && text != "" && u.Host == text, "want a host, without scheme and path")
 }
 
 // HostNames accepts host names, separated by commas.
@@ -236,63 +230,48 @@ func HostPort(text string) error {
 	if err != nil {
 		return errors.New("want HOST:PORT, such as localhost:9000")
 	}
-	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
-		return errors.New("want a port from 0 to 65535")
-	}
-	return nil
+	_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
+	return Want(err == nil, "want a port from 0 to 65535")
 }
 
 // Amount accepts a decimal number.
 func Amount(text string) error {
-	if _, err := paymentsvc.ParseAmount(text); err != nil {
-		return errors.New("not a decimal number")
-	}
-	return nil
+	_, err := paymentsvc.ParseAmount(text)
+	return Want(err == nil, "not a decimal number")
 }
 
 // AtLeast returns a check that accepts whole numbers from least.
 func AtLeast(least int64) func(string) error {
 	return func(text string) error {
-		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least {
-			return fmt.Errorf("want a whole number, at least %d", least)
-		}
-		return nil
+		n, err := strconv.ParseInt(text, 10, 64)
+		return Want(err == nil && n >= least, fmt.Sprintf("want a whole number, at least %d", least))
 	}
 }
 
 // Between returns a check that accepts whole numbers from least to most.
 func Between(least, most int64) func(string) error {
 	return func(text string) error {
-		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most {
-			return fmt.Errorf("want a whole number from %d to %d", least, most)
-		}
-		return nil
+		n, err := strconv.ParseInt(text, 10, 64)
+		inRange := err == nil && n >= least && n <= most
+		return Want(inRange, fmt.Sprintf("want a whole number from %d to %d", least, most))
 	}
 }
 
 // Written rejects "-" as the name of a file or directory to write.
 func Written(text string) error {
-	if text == "-" {
-		return errors.New("want the name of a file or directory, not standard output")
-	}
-	return nil
+	return Want(text != "-", "want the name of a file or directory, not standard output")
 }
 
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 func headerName(text string) error {
-	if !headerNames.MatchString(text) {
-		return errors.New("want the name of a header")
-	}
-	return nil
+	return Want(headerNames.MatchString(text), "want the name of a header")
 }
 
 // Tolerance accepts a duration of at least one second, and "any".
 func Tolerance(text string) error {
-	if d, err := time.ParseDuration(text); text != "any" && (err != nil || d < time.Second) {
-		return errors.New(`want a duration of at least 1s, or "any"`)
-	}
-	return nil
+	d, err := time.ParseDuration(text)
+	return Want(text == "any" || err == nil && d >= time.Second, `want a duration of at least 1s, or "any"`)
 }
 
 // line is a parsed command line.
