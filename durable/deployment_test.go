@@ -82,7 +82,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	}
 	runBatch(t, s, nil)
 	_ = pay(t, s, "k")
-	paid := notice(paymentsvc.EventPayoutStatusChanged, "", queued[1].UserData+"/1", success)
+	paid := notice(payoutChanged, "", queued[1].UserData+"/1", success)
 	require.NoError(t, s.Notified(t.Context(), paid))
 	require.NoError(t, s.Sweep(t.Context()))
 	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
@@ -90,9 +90,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	require.NoError(t, s.Resume(t.Context(), "ada"))
 	hold(t, s)
 	queue(t, s, payouts("held", 1)...)
-	n, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
-	require.NoError(t, err)
-	assert.Equal(t, 1, n)
+	release(t, s, 1)
 	require.NoError(t, s.EndHold(t.Context(), "ada", status(t, s).Generation))
 	assert.Equal(t, 1, decideAll(t, s, Filter{State: StateUnknown}, DecidePaid))
 	require.NoError(t, s.Ready(t.Context()))
@@ -129,7 +127,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	queue(t, s, payouts("p", 2)...)
 	runBatch(t, s, nil)
 	_ = pay(t, s, "a payer who left")
-	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "another", success)))
+	require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "another", success)))
 	cut := &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}
 	require.NoError(t, s.KeepUnreadable(t.Context(), cut))
 	hold(t, s)
@@ -181,8 +179,7 @@ func TestProjectsOfOneProcessHaveTheirOwnSchemas(t *testing.T) {
 		require.NoError(t, err)
 		queue(t, s, payouts("p", 2)...)
 		runBatch(t, s, nil)
-		n, different := f.starts()
-		assert.Equal(t, []int{2, 2}, []int{n, different}, project)
+		f.requireStarts(t, 2)
 		require.NoError(t, s.Drained(t.Context()))
 	}
 }

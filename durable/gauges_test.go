@@ -21,8 +21,7 @@ func metrics(t *testing.T, store *Store) *httptest.ResponseRecorder {
 
 func TestGaugesAreCountsAgesPauseAndHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{PendingReview: time.Hour}, clock)
+		s, clock := openClocked(t, db, Config{PendingReview: time.Hour})
 		empty, err := s.Gauges(t.Context())
 		require.NoError(t, err)
 		for _, g := range empty {

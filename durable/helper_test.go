@@ -29,6 +29,11 @@ func each(t *testing.T, f func(t *testing.T, db database)) {
 	dbtest.Each(t, func(t *testing.T, db database) { f(t, migrated(t, db)) })
 }
 
+// eachStore runs f with a store on SQLite and on PostgreSQL.
+func eachStore(t *testing.T, f func(t *testing.T, db database, s *Store)) {
+	each(t, func(t *testing.T, db database) { f(t, db, openStore(t, db, Config{})) })
+}
+
 func migrated(t *testing.T, db database) database {
 	t.Helper()
 	require.NoError(t, Migrate(t.Context(), db.DB))
@@ -164,14 +169,15 @@ func (f *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{}, nil
 }
 
-// starts returns how often something was started, and for how many user_data.
-func (f *service) starts() (n, different int) {
+// requireStarts requires n starts, each with another user_data.
+func (f *service) requireStarts(t *testing.T, n int) {
+	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	require.Len(t, f.started, n)
 	for _, orders := range f.started {
-		n += len(orders)
+		require.Len(t, orders, 1)
 	}
-	return n, len(f.started)
 }
 
 // Errors as a Client returns them. Codes are made up.
@@ -268,6 +274,12 @@ func openShimmed(t testing.TB, db database, c Config, clock *clocks) *Store {
 	return s
 }
 
+// openClocked opens a store with clocks that begin an hour ahead, so a slow test reaches no deadline of a call.
+func openClocked(t testing.TB, db database, c Config) (*Store, *clocks) {
+	clock := &clocks{process: time.Now().Add(time.Hour)}
+	return openShimmed(t, db, c, clock), clock
+}
+
 var ten = paymentsvc.MustParseAmount("10.50")
 
 // payouts returns n payouts with references from prefix.
@@ -302,6 +314,14 @@ func hold(t testing.TB, s *Store) int64 {
 	generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
 	require.NoError(t, err)
 	return generation
+}
+
+// release requires that n payouts are held, and releases them.
+func release(t testing.TB, s *Store, n int) {
+	t.Helper()
+	released, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
+	require.NoError(t, err)
+	require.Equal(t, n, released)
 }
 
 func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
@@ -386,6 +406,21 @@ func completionOf(j job, orderID string, slot int) schedule.Completion[callResul
 	r := started(orderID)
 	r.job = j
 	return schedule.Completion[callResult]{UserData: j.UserData, OrderID: orderID, OrderKey: orderID, Slot: slot, Done: r}
+}
+
+const (
+	success        = paymentsvc.StatusSuccess
+	failure        = paymentsvc.StatusFailure
+	payoutChanged  = paymentsvc.EventPayoutStatusChanged
+	paymentChanged = paymentsvc.EventPaymentStatusChanged
+)
+
+// changed is the event of a notification about a row.
+func changed(k Kind) paymentsvc.EventType {
+	if k == KindPayout {
+		return payoutChanged
+	}
+	return paymentChanged
 }
 
 func notice(event paymentsvc.EventType, userData, orderID string,

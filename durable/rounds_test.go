@@ -10,12 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
@@ -23,8 +21,7 @@ import (
 // A completion with further consequences is left out of its round, without harm to the others. Recorded ones free
 // slots.
 func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 9)...)
 		jobs := claim(t, s, 4, 0, "T")
 		require.Len(t, jobs, 4)
@@ -38,8 +35,7 @@ func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 			completions[i] = completionOf(j, fmt.Sprint("order", i), 1)
 		}
 		completions[1].Done.job.Token = "another"
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "order2",
-			paymentsvc.StatusSuccess)))
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "order2", success)))
 		round(schedule.Request[callResult]{Completions: completions[3:]})
 		taken := completions[0]
 		taken.OrderID = "order3"
@@ -128,8 +124,7 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 
 // A round claims at most its limit, however many payments and payouts are due and slots are freed.
 func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 9)...)
 		db.Exec(t, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
 		set(t, db, "", "line = 0")
@@ -151,14 +146,12 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 		}
 	}}})
 	queue(t, s, payouts("a", 100)...)
-	n := runBatch(t, s, nil)
-	assert.Equal(t, 100, n)
+	assert.Equal(t, 100, runBatch(t, s, nil))
 }
 
 // An operator has sent the payout again, and a round claims it during the record of the first call.
 func TestLateOrderIDIsRecordedAfterAConcurrentClaim(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 1)...)
 		r := callResult{job: claim(t, s, 1, 0, "T")[0], Result: row.Result{OrderID: "o"}}
 		set(t, db, r.job.UserData, `state = 'created'`)
@@ -192,8 +185,7 @@ func TestUserDataIsDerived(t *testing.T) {
 
 // Every change repeats the state and the version, and takes the row from the queue, whoever locks the row.
 func TestRowThatHasChangedIsNotSaved(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 1)...)
 		id := derived("test", KindPayout, "a-0000")
 		for _, change := range []string{
@@ -216,8 +208,7 @@ func TestRowThatHasChangedIsNotSaved(t *testing.T) {
 
 // A claim that another process has taken over or released is not ended.
 func TestClaimOfAnotherTokenIsNotChanged(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 1)...)
 		j := claim(t, s, 1, 0, "T")[0]
 		err := s.ledger.Change(t.Context(), j.UserData, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
@@ -232,8 +223,7 @@ func TestClaimOfAnotherTokenIsNotChanged(t *testing.T) {
 
 // A queue entry that does not fit its row starts no call.
 func TestRowsOfAnotherStateAreNotClaimed(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 3)...)
 		claimed := claim(t, s, 1, 0, "T")
 		require.Len(t, claimed, 1)
@@ -278,14 +268,10 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 func TestPayoutIsClaimedWhenDue(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return notSent() }}
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		setClock(t, db, clock.Now())
+		s, clock := openClocked(t, db, Config{Service: f})
 		queued := queue(t, s, payouts("a", 1)...)
 		for claims := range 2 {
-			n, err := s.RunBatch(t.Context(), BatchLimit{Rows: 3})
-			require.NoError(t, err)
-			assert.Equal(t, 1, n)
+			assert.Equal(t, 1, runBatch(t, s, nil))
 			assert.EqualValues(t, claims+1, get(t, s, queued[0].UserData).Claims)
 			pass(t, db, clock, time.Minute)
 		}
