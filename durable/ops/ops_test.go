@@ -27,6 +27,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/ops"
 )
 
@@ -109,19 +110,14 @@ func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, 
 
 func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
-	o := &office{t: t, service: &service{started: map[string]int{}}}
-	var err error
-	o.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "ops.db")+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
-	require.NoError(t, err)
-	o.db.SetMaxOpenConns(1)
-	t.Cleanup(func() { _ = o.db.Close() })
+	o := &office{t: t, service: &service{started: map[string]int{}}, db: dbtest.SQLite(t).DB}
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
 	if c.Login == nil {
 		c.Login = ada
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	d.Service, d.Project, d.MaxConsecutiveRejections, d.Log = o.service, "test", -1, quiet
+	var err error
 	o.store, err = durable.Open(t.Context(), o.db, d)
 	require.NoError(t, err)
 	c.Log = quiet
@@ -240,12 +236,18 @@ func hidden(page, id string) url.Values {
 	return fields
 }
 
-// confirm sends a form of a page, with its hidden fields and the confirmation, and returns the form.
+// confirmation returns the hidden fields of a form of a page, with the confirmation.
+func confirmation(page, id string) url.Values {
+	form := hidden(page, id)
+	form.Set("sure", "yes")
+	return form
+}
+
+// confirm sends the confirmation of a form of a page with more fields, and returns the form.
 func (o *office) confirm(path string, fields url.Values, page, id string) url.Values {
 	o.t.Helper()
-	form := hidden(page, id)
+	form := confirmation(page, id)
 	maps.Copy(form, fields)
-	form.Set("sure", "yes")
 	require.Equal(o.t, 303, o.request(http.MethodPost, path, form).Code)
 	return form
 }
@@ -566,17 +568,15 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 		require.NoError(t, o.store.Pause(t.Context(), "grace", reason))
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code, "a later pause with the same reason")
 		o.hold()
-		end := hidden(page, `id="end-hold"`)
+		end := confirmation(page, `id="end-hold"`)
 		end.Set("do", "end-hold")
-		end.Set("sure", "yes")
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", end).Code)
 	}
 	status, err := o.store.Status(t.Context())
 	require.NoError(t, err)
 	assert.True(t, status.Paused && status.Hold)
-	end := hidden(o.page("/"), `id="end-hold"`)
+	end := confirmation(o.page("/"), `id="end-hold"`)
 	end.Set("do", "end-hold")
-	end.Set("sure", "yes")
 	o.exec(`CREATE TRIGGER again BEFORE UPDATE OF hold ON durable_control
 		BEGIN SELECT RAISE(IGNORE); END`) // the form fits, but another hold begins before the statement
 	assert.Contains(t, o.respond(422, http.MethodPost, "/control", end), "The pause or the hold has changed meanwhile")
