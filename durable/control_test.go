@@ -263,9 +263,7 @@ func TestReleaseWaitsForAHold(t *testing.T) {
 	s := openStore(t, db, Config{Service: f})
 	generation := hold(t, s)
 	queue(t, s, payouts("a", 2)...)
-	hold := begin(t, db.DB)
-	_, err := hold.ExecContext(t.Context(), `UPDATE durable_control SET generation = generation + 1`)
-	require.NoError(t, err)
+	hold := begin(t, db.DB, `UPDATE durable_control SET generation = generation + 1`)
 	var n int
 	released := make(chan error, 1)
 	go func() {
@@ -423,11 +421,9 @@ func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{Service: &service{}})
 	q := queue(t, s, payouts("a", 1)...)
-	tx := begin(t, db.DB)
-	_, err := tx.ExecContext(t.Context(), `INSERT INTO durable_claims
+	tx := begin(t, db.DB, `INSERT INTO durable_claims
 		(user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, 'T', 1, due_at, due_at + 1, created_at FROM durable_rows`)
-	require.NoError(t, err)
 	require.NoError(t, s.Pause(t.Context(), "person", "audit"))
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

@@ -61,25 +61,27 @@ func (r withRoles) as(t *testing.T, role string) database {
 	return dbtest.Open(t, u.String())
 }
 
+// firstUnanswered leaves the first call without a response.
+func firstUnanswered(n int, _ string) error {
+	if n == 1 {
+		return unanswered("")
+	}
+	return nil
+}
+
 func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	r := rolesOfPage(t)
 	require.NoError(t, Migrate(t.Context(), r.as(t, "owner").DB))
 	var log safeBuffer
-	db, f := r.as(t, "program"), &service{}
+	db := r.as(t, "program")
 	require.NoError(t, Migrate(t.Context(), db.DB), "the tables are there")
 	all := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
-	s := openStore(t, db, Config{Service: f, Log: slog.New(all)})
+	s := openStore(t, db, Config{Service: &service{after: firstUnanswered}, Log: slog.New(all)})
 	assert.NotContains(t, log.String(), "cannot be read", "of the server's identity")
 	_, err := db.ExecContext(t.Context(), `DROP TABLE durable_rows`)
 	require.ErrorContains(t, err, "must be owner")
 
 	queued := queue(t, s, payouts("p", 3)...)
-	f.after = func(n int, _ string) error {
-		if n == 1 {
-			return unanswered("")
-		}
-		return nil
-	}
 	runBatch(t, s, nil)
 	_ = pay(t, s, "k")
 	paid := notice(payoutChanged, "", queued[1].UserData+"/1", success)
@@ -105,8 +107,8 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	owner := r.as(t, "owner")
 	require.NoError(t, Migrate(t.Context(), owner.DB))
 	owner.Exec(t, r.sql[1])
-	f, monitor := &service{}, r.as(t, "monitor")
-	s := openStore(t, r.as(t, "program"), Config{Service: f})
+	monitor := r.as(t, "monitor")
+	s := openStore(t, r.as(t, "program"), Config{Service: &service{after: firstUnanswered}})
 	figures := func() (all []string) {
 		for query := range strings.SplitSeq(strings.TrimSuffix(r.sql[2], ";\n"), ";\n") {
 			var value sql.NullString
@@ -118,12 +120,6 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	}
 	assert.Equal(t, []string{"0", "false", "", "", "0", "0"}, figures())
 
-	f.after = func(n int, _ string) error {
-		if n == 1 {
-			return unanswered("")
-		}
-		return nil
-	}
 	queue(t, s, payouts("p", 2)...)
 	runBatch(t, s, nil)
 	_ = pay(t, s, "a payer who left")

@@ -299,12 +299,16 @@ func waitUntil(t testing.TB, f func() bool) {
 	}
 }
 
-// begin begins a transaction, which ends with the test at the latest.
-func begin(t testing.TB, db *sql.DB) *sql.Tx {
+// begin begins a transaction with statements. It ends with the test at the latest.
+func begin(t testing.TB, db *sql.DB, statements ...string) *sql.Tx {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
+	for _, statement := range statements {
+		_, err := tx.ExecContext(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
 	return tx
 }
 

@@ -57,10 +57,7 @@ func TestPruneRejectsAReferenceForever(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
 		s, clock := openClocked(t, db, Config{Service: f})
-		tx := begin(t, db.DB)
-		_, err := s.AddBatch(t.Context(), tx, Batch{ID: "file"})
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit())
+		db.Exec(t, `INSERT INTO durable_batches (id, name, created_at) VALUES ('file', '', 0)`)
 		list := payouts("a", 3)
 		list[0].Batch, list[1].Batch = "file", "file"
 		queue(t, s, list...)
@@ -353,9 +350,7 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	s, _ := settled(t, db, Config{Service: f})
 	db.Exec(t, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data) ON DELETE CASCADE)`,
 		`INSERT INTO partner SELECT user_data FROM durable_rows`)
-	held := begin(t, db.DB)
-	_, err := held.ExecContext(t.Context(), `SELECT 1 FROM partner FOR UPDATE`)
-	require.NoError(t, err)
+	held := begin(t, db.DB, `SELECT 1 FROM partner FOR UPDATE`)
 	ended := make(chan error, 1)
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
 	waitUntil(t, func() bool { return db.Number(t, waiters) == 1 })
@@ -387,9 +382,7 @@ func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 	userData := queue(t, s, payout)[0].UserData
 	succeed(t, s)
 	pass(t, db, clock, day)
-	held := begin(t, db.DB)
-	_, err := held.ExecContext(t.Context(), `UPDATE durable_batches SET line = 1`)
-	require.NoError(t, err)
+	held := begin(t, db.DB, `UPDATE durable_batches SET line = 1`)
 	ended := make(chan error, 1)
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
 	waitUntil(t, func() bool { return db.Number(t, waiters) == 1 })
@@ -450,9 +443,7 @@ func TestPruneDoesNotWaitForADeletionOfAnotherProcess(t *testing.T) {
 	}
 	db.Exec(t, `UPDATE durable_notifications SET matched = 2`)
 	pass(t, db, clock, day)
-	other := begin(t, db.DB)
-	_, err := other.ExecContext(t.Context(), `DELETE FROM durable_notifications WHERE key = '0'`)
-	require.NoError(t, err)
+	other := begin(t, db.DB, `DELETE FROM durable_notifications WHERE key = '0'`)
 	pruned(t, s, 0)
 	assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_notifications`))
 	require.NoError(t, other.Commit())

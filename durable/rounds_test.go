@@ -65,9 +65,7 @@ func TestRoundsNeverWaitForALockedRow(t *testing.T) {
 	s := openStore(t, db, Config{})
 	queue(t, s, payouts("a", 2)...)
 	jobs := claim(t, s, 1, 0, "T")
-	tx := begin(t, db.DB)
-	_, err := tx.ExecContext(t.Context(), `SELECT FROM durable_rows FOR UPDATE`)
-	require.NoError(t, err)
+	tx := begin(t, db.DB, `SELECT FROM durable_rows FOR UPDATE`)
 	r := schedule.Request[callResult]{
 		Completions: []schedule.Completion[callResult]{completionOf(jobs[0], "o", 1)}, MaxRows: 1, Free: 1, Token: "U",
 	}

@@ -31,9 +31,7 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	hold(t, s)
 	require.NoError(t, s.EndHold(t.Context(), "ada", status(t, s).Generation))
 	queue(t, s, payouts("a", 2)...)
-	tx := begin(t, db.DB)
-	_, err := tx.ExecContext(t.Context(), `SELECT FROM durable_queue FOR UPDATE`)
-	require.NoError(t, err)
+	tx := begin(t, db.DB, `SELECT FROM durable_queue FOR UPDATE`)
 	var calls int
 	ended := make(chan error, 1)
 	go func() {

@@ -236,6 +236,14 @@ func hidden(page, id string) url.Values {
 	return fields
 }
 
+// assertTexts asserts that a page contains texts.
+func assertTexts(t *testing.T, page string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		assert.Contains(t, page, text)
+	}
+}
+
 // confirmation returns the hidden fields of a form of a page, with the confirmation.
 func confirmation(page, id string) url.Values {
 	form := hidden(page, id)
@@ -257,17 +265,10 @@ func ada(*http.Request) (string, bool) { return "ada", true }
 
 func TestOverviewShowsRowsInNeedOfReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
-	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
-		assert.Contains(t, o.page("/"), text)
-	}
+	assertTexts(t, o.page("/"), "1234.50 XTS", "No row needs review.", "None yet.", "a demo")
 	queued := o.queue("march", "1.00", "2.00", "2.50")
-	page := o.page("/?refresh=1")
-	for _, text := range []string{
-		"2 need review, oldest ", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData,
-		`state=pending">1<`, `state=unknown">2<`,
-	} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, o.page("/?refresh=1"), "2 need review, oldest ", "march.csv", "3 of 3", "salary-2",
+		"••••\u00a01111", "/row/"+queued[1].UserData, `state=pending">1<`, `state=unknown">2<`)
 	assert.Equal(t, "5", o.request(http.MethodGet, "/?refresh=1", nil).Header().Get("Refresh"))
 	assert.Contains(t, o.page("/files"), "batch=march")
 }
@@ -372,11 +373,8 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 		o.exec(statement, queued[0].UserData)
 	}
 	overview := o.page("/")
-	for _, text := range []string{
-		`state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d", "1 of them pending for too long",
-	} {
-		assert.Contains(t, overview, text)
-	}
+	assertTexts(t, overview, `state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d",
+		"1 of them pending for too long")
 	const overdue = "Pending, 3 d after its creation: its notification may be lost."
 	unclear := strings.Index(overview, "No clear response")
 	assert.Less(t, strings.Index(overview, overdue), unclear, "the oldest is the first")
@@ -505,9 +503,7 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
 	assert.NotContains(t, o.page("/row/"+queued[2].UserData), `id="order-paid"`, "its order_id is known")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
-	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, page, "It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111")
 }
 
 func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
@@ -765,9 +761,7 @@ func TestLargeFilesAreCountedUpToALimit(t *testing.T) {
 		o.copyRow("march", batch, 10_001)
 	}
 	page := o.page("/files")
-	for _, text := range []string{"10000 of the last 10000<", "100 of the last 100<", "1 of 1<"} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, page, "10000 of the last 10000<", "100 of the last 100<", "1 of 1<")
 	assert.Equal(t, 2, strings.Count(page, "10000 of the last 10000<"), "the page counts 20000 payouts")
 	assert.Contains(t, o.page("/"), "5000 of the last 5000<")
 	o.exec(`UPDATE durable_rows SET review_reason = 'look'
@@ -836,12 +830,8 @@ func TestUnreadableNotificationsAreReviewed(t *testing.T) {
 	}))
 	assert.Contains(t, o.page("/"), "2 unreadable notifications, oldest")
 	page := o.page("/unreadable")
-	for _, text := range []string{
-		"status: missing", `{&#34;order_id&#34;:&#34;&lt;b&gt;\u202eé\xff\x00&#34;}` + "\n</pre>",
-		"70018 bytes, the first 65536 are stored", "26 bytes ·", "••••\u00a01111xxx",
-	} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, page, "status: missing", `{&#34;order_id&#34;:&#34;&lt;b&gt;\u202eé\xff\x00&#34;}`+"\n</pre>",
+		"70018 bytes, the first 65536 are stored", "26 bytes ·", "••••\u00a01111xxx")
 	assert.NotContains(t, page, "4111")
 	list, err := o.store.Unreadable(t.Context())
 	require.NoError(t, err)
