@@ -325,8 +325,7 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 				}
 				f := &service{}
 				s := openStore(t, db, Config{Service: f, HoldOnlyOnRestore: name == "server"})
-				queue(t, s, payouts("a", 1)...)
-				runBatch(t, s, nil)
+				send(t, s, payouts("a", 1)...)
 				db.Exec(t, tt.change...)
 				queue(t, s, payouts("a", 3)...)
 				runBatch(t, s, tt.want)

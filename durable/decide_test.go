@@ -76,8 +76,7 @@ func TestResendAndUnpaidWaitForGrace(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
 		s, clock := openClocked(t, db, Config{Service: f})
-		payment, q := pay(t, s, ""), queue(t, s, payouts("a", 1)...)
-		runBatch(t, s, nil)
+		payment, q := pay(t, s, ""), send(t, s, payouts("a", 1)...)
 		r := get(t, s, q[0].UserData)
 		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "person", Version: r.Version}
 		unpaid, refund := d, Decision{Kind: DecideUnpaid, UserData: payment.UserData, By: "person", Version: payment.Version}

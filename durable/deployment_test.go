@@ -81,8 +81,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	_, err := db.ExecContext(t.Context(), `DROP TABLE durable_rows`)
 	require.ErrorContains(t, err, "must be owner")
 
-	queued := queue(t, s, payouts("p", 3)...)
-	runBatch(t, s, nil)
+	queued := send(t, s, payouts("p", 3)...)
 	_ = pay(t, s, "k")
 	paid := notice(payoutChanged, "", queued[1].UserData+"/1", success)
 	require.NoError(t, s.Notified(t.Context(), paid))
@@ -120,8 +119,7 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	}
 	assert.Equal(t, []string{"0", "false", "", "", "0", "0"}, figures())
 
-	queue(t, s, payouts("p", 2)...)
-	runBatch(t, s, nil)
+	send(t, s, payouts("p", 2)...)
 	_ = pay(t, s, "a payer who left")
 	require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "another", success)))
 	cut := &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}
@@ -173,8 +171,7 @@ func TestProjectsOfOneProcessHaveTheirOwnSchemas(t *testing.T) {
 		c.Project = project
 		s, err := Open(t.Context(), migrated(t, dbtest.Open(t, u.String())).DB, c)
 		require.NoError(t, err)
-		queue(t, s, payouts("p", 2)...)
-		runBatch(t, s, nil)
+		send(t, s, payouts("p", 2)...)
 		f.requireStarts(t, 2)
 		require.NoError(t, s.Drained(t.Context()))
 	}

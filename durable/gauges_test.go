@@ -27,8 +27,7 @@ func TestGaugesAreCountsAgesPauseAndHold(t *testing.T) {
 		for _, g := range empty {
 			assert.Zero(t, g.Value, g.Name)
 		}
-		queue(t, s, payouts("sent", 2)...)
-		runBatch(t, s, nil)
+		send(t, s, payouts("sent", 2)...)
 		setClock(t, db, clock.Now().Add(2*time.Hour))
 		hold(t, s)
 		require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))

@@ -336,6 +336,14 @@ func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	return queued
 }
 
+// send queues payouts, and sends all due rows.
+func send(t testing.TB, s *Store, p ...NewPayout) []Queued {
+	t.Helper()
+	queued := queue(t, s, p...)
+	runBatch(t, s, nil)
+	return queued
+}
+
 func count(t testing.TB, s *Store, k Kind) map[State]int64 {
 	states := map[State]int64{}
 	for state, n := range counts(t, s, Filter{Kind: k}).States {
@@ -375,23 +383,27 @@ func set(t require.TestingT, db database, userData, columns string) {
 			SELECT kind, order_id, user_data, created_at, state FROM durable_rows`+where+` AND order_id <> ''`)
 }
 
-// claim claims rows in a round without completions.
-func claim(t require.TestingT, s *Store, rows, payments int, token string) []job {
-	got, err := rounder{s}.Round(context.Background(),
-		schedule.Request[callResult]{Token: token, Free: rows, MaxRows: rows, MaxPayments: payments})
+func round(t testing.TB, s *Store, r schedule.Request[callResult]) schedule.Result[job] {
+	t.Helper()
+	got, err := rounder{s}.Round(t.Context(), r)
 	require.NoError(t, err)
-	return got.Jobs
+	return got
+}
+
+// claim claims rows in a round without completions.
+func claim(t testing.TB, s *Store, rows, payments int, token string) []job {
+	t.Helper()
+	request := schedule.Request[callResult]{Token: token, Free: rows, MaxRows: rows, MaxPayments: payments}
+	return round(t, s, request).Jobs
 }
 
 // next records the jobs and claims as many rows in one round.
-func next(t require.TestingT, s *Store, jobs []job) schedule.Result[job] {
+func next(t testing.TB, s *Store, jobs []job) schedule.Result[job] {
 	r := schedule.Request[callResult]{Token: rand.Text(), MaxRows: len(jobs)}
 	for _, j := range jobs {
 		r.Completions = append(r.Completions, completionOf(j, j.UserData, 1))
 	}
-	got, err := rounder{s}.Round(context.Background(), r)
-	require.NoError(t, err)
-	return got
+	return round(t, s, r)
 }
 
 // started is the result of a successful call.

@@ -28,8 +28,7 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 		two := payouts("p", 2)
 		queue(t, openStore(t, old, Config{}), two[0])
 		s := openStore(t, db, Config{ReadDB: old.DB})
-		queued := queue(t, s, two...)
-		runBatch(t, s, nil)
+		queued := send(t, s, two...)
 
 		compared, err := s.Compare(t.Context(), two...)
 		require.NoError(t, err)
@@ -77,8 +76,7 @@ func TestAcknowledgedPendingRowIsDueForReviewAfterAnotherPeriod(t *testing.T) {
 		for i := range two {
 			two[i].Batch = "file"
 		}
-		queued := queue(t, s, two...)
-		runBatch(t, s, nil)
+		queued := send(t, s, two...)
 		overdue := func(want int64) {
 			t.Helper()
 			users := []string{queued[0].UserData, queued[1].UserData}
@@ -119,8 +117,7 @@ func TestAcknowledgedPendingRowIsDueForReviewAfterAnotherPeriod(t *testing.T) {
 func TestWithoutPendingReviewAgeIsNoReason(t *testing.T) {
 	db := sqlite(t)
 	s, clock := openClocked(t, db, Config{})
-	queue(t, s, payouts("p", 1)...)
-	runBatch(t, s, nil)
+	send(t, s, payouts("p", 1)...)
 	setClock(t, db, clock.Now().Add(1000*time.Hour))
 	assert.Empty(t, collect(t, s.Rows(t.Context(), Filter{Review: true})))
 	for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {

@@ -76,10 +76,9 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 						}
 					}
 					record := func() {
-						_, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+						round(t, s, schedule.Request[callResult]{
 							Completions: []schedule.Completion[callResult]{completionOf(j, id, 0)},
 						})
-						require.NoError(t, err)
 					}
 					switch order {
 					case "row first":
@@ -138,12 +137,10 @@ func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
 	db := postgres(t)
 	f := &service{}
 	s := openStore(t, db, Config{Service: f})
-	queue(t, s, payouts("a", 1)...)
-	id := derived("test", KindPayout, "a-0000")
+	id := queue(t, s, payouts("a", 1)...)[0].UserData
 	require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", id+"/1", success)))
 	set(t, db, "", `state = 'pending', order_id = '`+id+`/1'`)
-	_, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{OrderIDs: []string{"none", id + "/1"}})
-	require.NoError(t, err)
+	round(t, s, schedule.Request[callResult]{OrderIDs: []string{"none", id + "/1"}})
 	assert.Equal(t, StateSucceeded, get(t, s, id).State)
 }
 
@@ -293,8 +290,7 @@ func TestOnChangeThatBreaksIsRepeated(t *testing.T) {
 			},
 		})
 		for _, panics = range []bool{false, true} {
-			q := queue(t, s, payouts(map[bool]string{true: "b", false: "a"}[panics], 1)...)
-			runBatch(t, s, nil)
+			q := send(t, s, payouts(map[bool]string{true: "b", false: "a"}[panics], 1)...)
 			assert.Equal(t, StateRejected, get(t, s, q[0].UserData).State)
 		}
 		db.Exec(t, `UPDATE durable_events_due SET due_at = 0`)
@@ -375,8 +371,7 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 
 func TestNotificationWithAnotherUserDataNeedsReview(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
-		q := queue(t, s, payouts("a", 1)...)
-		runBatch(t, s, nil)
+		q := send(t, s, payouts("a", 1)...)
 		r := get(t, s, q[0].UserData)
 		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "a stranger's", r.OrderID, failure)))
 		r = get(t, s, q[0].UserData)

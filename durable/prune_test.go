@@ -429,8 +429,7 @@ func TestNotificationWithAnotherUserDataIsNotOfThePrunedRow(t *testing.T) {
 		pruned(t, s, 1)
 		lost := derived(s.c.Project, KindPayout, payouts("b", 1)[0].Reference)
 		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, lost, orderID, success)))
-		queue(t, s, payouts("b", 1)...)
-		runBatch(t, s, nil)
+		send(t, s, payouts("b", 1)...)
 		f.requireStarts(t, 1)
 	})
 }

@@ -51,8 +51,7 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 			}
 			return unanswered("")
 		}
-		queue(t, s, payouts("a", 2)...)
-		runBatch(t, s, nil)
+		send(t, s, payouts("a", 2)...)
 		with, without := get(t, s, derived("test", KindPayout, "a-0000")), get(t, s, derived("test", KindPayout, "a-0001"))
 		if with.OrderID == "" {
 			with, without = without, with

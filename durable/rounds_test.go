@@ -25,26 +25,21 @@ func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 		queue(t, s, payouts("a", 9)...)
 		jobs := claim(t, s, 4, 0, "T")
 		require.Len(t, jobs, 4)
-		round := func(r schedule.Request[callResult]) schedule.Result[job] {
-			got, err := rounder{s}.Round(t.Context(), r)
-			require.NoError(t, err)
-			return got
-		}
 		completions := make([]schedule.Completion[callResult], 4)
 		for i, j := range jobs {
 			completions[i] = completionOf(j, fmt.Sprint("order", i), 1)
 		}
 		completions[1].Done.job.Token = "another"
 		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "order2", success)))
-		round(schedule.Request[callResult]{Completions: completions[3:]})
+		round(t, s, schedule.Request[callResult]{Completions: completions[3:]})
 		taken := completions[0]
 		taken.OrderID = "order3"
-		got := round(schedule.Request[callResult]{
+		got := round(t, s, schedule.Request[callResult]{
 			Completions: []schedule.Completion[callResult]{taken, completions[1], completions[2]}, MaxRows: 3, Token: "U",
 		})
 		assert.Empty(t, got.Recorded)
 		assert.Empty(t, got.Jobs, "claimed for slots that are not free")
-		got = round(schedule.Request[callResult]{Completions: completions[:3], MaxRows: 4, Free: 1, Token: "U"})
+		got = round(t, s, schedule.Request[callResult]{Completions: completions[:3], MaxRows: 4, Free: 1, Token: "U"})
 		assert.Equal(t, map[string]bool{completions[0].UserData: true}, got.Recorded)
 		assert.Len(t, got.Jobs, 2, "one slot was free, and the completion freed one")
 
@@ -90,11 +85,10 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	db.SetMaxOpenConns(1) // because each connection has its own plans
 	queue(t, s, payouts("first", 40)...)
 	var completions []schedule.Completion[callResult]
-	round := func() {
-		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+	record := func() {
+		got := round(t, s, schedule.Request[callResult]{
 			Completions: completions, OrderIDs: []string{"none"}, Free: 4 - len(completions), MaxRows: 4, Token: rand.Text(),
 		})
-		require.NoError(t, err)
 		require.Len(t, got.Jobs, 4)
 		require.Len(t, got.Recorded, len(completions))
 		completions = nil
@@ -108,14 +102,14 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 			FROM pg_stat_user_tables WHERE relname NOT IN ('durable_control', 'durable_mark')`)
 	}
 	for range 9 { // the sixth makes the plan that is kept
-		round()
+		record()
 	}
 	queue(t, s, payouts("later", 2000)...)
 	db.Exec(t, `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
 		'unknown' || i, 1, '', 1, '', 0, 1 FROM generate_series(1, 2000) AS i`)
 	before := read()
 	for range 10 {
-		round()
+		record()
 	}
 	assert.Less(t, read()-before, 10*100, "rows and dead rows in 10 rounds of 4")
 }
@@ -126,9 +120,7 @@ func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 		queue(t, s, payouts("a", 9)...)
 		db.Exec(t, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
 		set(t, db, "", "line = 0")
-		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3,
-			Token: "T"})
-		require.NoError(t, err)
+		got := round(t, s, schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3, Token: "T"})
 		assert.Len(t, got.Jobs, 3)
 		assert.Equal(t, 2, got.Payments)
 	})
@@ -165,8 +157,7 @@ func TestOrderIDBelongsToOneRowOnly(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		same := &service{order: func(string) string { return "one" }}
 		s := openStore(t, db, Config{Service: same, Slots: 8})
-		queue(t, s, payouts("a", 8)...)
-		runBatch(t, s, nil)
+		send(t, s, payouts("a", 8)...)
 		assert.Equal(t, map[State]int64{StatePending: 1, StateUnknown: 7}, count(t, s, KindPayout))
 	})
 }
@@ -184,8 +175,7 @@ func TestUserDataIsDerived(t *testing.T) {
 // Every change repeats the state and the version, and takes the row from the queue, whoever locks the row.
 func TestRowThatHasChangedIsNotSaved(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
-		queue(t, s, payouts("a", 1)...)
-		id := derived("test", KindPayout, "a-0000")
+		id := queue(t, s, payouts("a", 1)...)[0].UserData
 		for _, change := range []string{
 			`UPDATE durable_rows SET state = 'unknown'`, `UPDATE durable_rows SET version = version + 1`,
 			`DELETE FROM durable_queue`, ``,
