@@ -74,10 +74,9 @@ func (r *tracer) onChange(ctx context.Context, _ *sql.Tx, e Event) error {
 func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		r := newTracer()
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{
+		s, clock := openClocked(t, db, Config{
 			Service: r, Hooks: r.hooks(), OnChange: r.onChange, FinalState: finalState,
-		}, clock)
+		})
 		pay := context.WithValue(t.Context(), spanKey{}, "the request of the payer")
 		var users []string
 		for n, test := range []struct {
@@ -257,8 +256,7 @@ func TestAnswerWithoutAnOrderIDIsNoSuccess(t *testing.T) {
 }
 
 func TestReferenceOrKeyWithOtherValuesIsAConflict(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		p := payouts("a", 1)[0]
 		card, amount := p, p
 		card.Destination, amount.Amount = "5555555555554444", paymentsvc.MustParseAmount("1")

@@ -13,12 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
@@ -74,10 +72,8 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		require.NoError(t, s.Resume(t.Context(), "person"))
 		f.calls = 199
 		runBatch(t, s, nil)
-		states := count(t, s, KindPayout)
-		assert.EqualValues(t, 38, states[StatePending])
-		n, different := f.starts()
-		assert.Equal(t, []int{38, 38}, []int{n, different})
+		assert.EqualValues(t, 38, count(t, s, KindPayout)[StatePending])
+		f.requireStarts(t, 38)
 	})
 }
 
@@ -112,8 +108,7 @@ func TestPauseIsProbedByOneRow(t *testing.T) {
 			}
 			return refused(401, "E1")
 		}}
-		clock := &clocks{process: time.Now().Add(time.Hour)}
-		s := openShimmed(t, db, Config{Service: f, Slots: 4}, clock)
+		s, clock := openClocked(t, db, Config{Service: f, Slots: 4})
 		queue(t, s, payouts("a", 20)...)
 		turn := func(calls int, pending int64) {
 			t.Helper()
@@ -157,25 +152,20 @@ func TestRunOfRejectionsKeepsOtherReasons(t *testing.T) {
 	})
 }
 
-// pauseForTenMinutes is a statement that begins a pause with the probe T.
-func pauseForTenMinutes() string {
-	return pauseUntil(time.Now().Add(10 * time.Minute))
-}
-
+// pauseUntil is a statement that begins a pause with the probe T.
 func pauseUntil(end time.Time) string {
 	return fmt.Sprintf(`UPDATE durable_control SET pause_until = %d, probe = 'T'`, end.UnixMilli())
 }
 
 // Whatever becomes of the row that is tried, the pause does not last for its lease.
 func TestPauseEndsWithItsProbe(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 1)...)
 		for _, v := range []callResult{
 			{effect: noResponse}, {Result: row.Result{Kind: row.NotCalled}}, {Result: row.Result{Kind: row.RowRejected},
 				effect: responded},
 		} {
-			db.Exec(t, pauseForTenMinutes())
+			db.Exec(t, pauseUntil(time.Now().Add(10*time.Minute)))
 			v.job = job{Claim: ledger.Claim{Kind: row.Payout, UserData: derived("test", KindPayout, "a-0000"), Token: "T"},
 				probe: true}
 			require.NoError(t, rounder{s}.Record(t.Context(), schedule.Completion[callResult]{Done: v}))
@@ -228,9 +218,8 @@ func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
 			OnChange: func(context.Context, *sql.Tx, Event) error { changes++; return nil },
 		})
 		q := queue(t, s, payouts("a", 1)...)
-		generation := hold(t, s)
-		_, err := s.Release(t.Context(), "person", generation, Filter{})
-		require.NoError(t, err)
+		hold(t, s)
+		release(t, s, 1)
 		runBatch(t, s, nil)
 		r := get(t, s, q[0].UserData)
 		assert.Equal(t, []any{StateUnknown, row.RejectedLater, 0}, []any{r.State, r.ReviewReason, changes})
@@ -313,11 +302,9 @@ func TestReleaseIsOfOneHold(t *testing.T) {
 		assert.EqualValues(t, 2, counts(t, s, Filter{}).Held.Rows)
 		runBatch(t, s, ErrHeld)
 		assert.Zero(t, f.calls)
-		n, err := s.Release(t.Context(), "person", second, Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, 2, n)
+		release(t, s, 2)
 		one := []string{derived("test", KindPayout, "a-0000")}
-		n, err = s.ledger.ReleaseHeld(t.Context(), one, second)
+		n, err := s.ledger.ReleaseHeld(t.Context(), one, second)
 		require.NoError(t, err)
 		assert.Zero(t, n, "another operator has released it")
 		runBatch(t, s, nil)
@@ -334,23 +321,18 @@ func TestReleaseWaitsForAHold(t *testing.T) {
 	s := openStore(t, db, Config{Service: f})
 	generation := hold(t, s)
 	queue(t, s, payouts("a", 2)...)
-	hold := begin(t, db.DB)
-	_, err := hold.ExecContext(t.Context(), `UPDATE durable_control SET generation = generation + 1`)
-	require.NoError(t, err)
-	type result struct {
-		n   int
-		err error
-	}
-	released := make(chan result, 1)
+	hold := begin(t, db.DB, `UPDATE durable_control SET generation = generation + 1`)
+	var n int
+	released := make(chan error, 1)
 	go func() {
-		n, err := s.Release(t.Context(), "person", generation, Filter{})
-		released <- result{n, err}
+		var err error
+		n, err = s.Release(t.Context(), "person", generation, Filter{})
+		released <- err
 	}()
 	waitUntil(t, func() bool { return len(released) > 0 || db.Number(t, waiters) > 0 })
 	require.NoError(t, hold.Commit())
-	got := <-released
-	require.ErrorIs(t, got.err, ErrChanged)
-	assert.Zero(t, got.n)
+	require.ErrorIs(t, <-released, ErrChanged)
+	assert.Zero(t, n)
 	runBatch(t, s, ErrHeld)
 	assert.Zero(t, f.calls)
 }
@@ -401,8 +383,7 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 				}
 				f := &service{}
 				s := openStore(t, db, Config{Service: f, HoldOnlyOnRestore: name == "server"})
-				queue(t, s, payouts("a", 1)...)
-				runBatch(t, s, nil)
+				send(t, s, payouts("a", 1)...)
 				db.Exec(t, tt.change...)
 				queue(t, s, payouts("a", 3)...)
 				runBatch(t, s, tt.want)
@@ -446,11 +427,11 @@ func TestRestoreBelowAnIdleProcessIsHeld(t *testing.T) {
 // A round without the mark of the witness records its completions, and claims no rows.
 func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		w := &brokenWitness{}
+		w := &markWitness{}
 		s := openStore(t, db, Config{Witness: w})
 		queue(t, s, payouts("a", 3)...)
 		jobs := claim(t, s, 1, 0, "T")
-		w.broken = true
+		w.loadErr = errors.New("unavailable")
 		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
 			Token: "U", Completions: []schedule.Completion[callResult]{completionOf(jobs[0], "o", 1)}, MaxRows: 1,
 		})
@@ -460,31 +441,11 @@ func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
 		if db.SQLite { // a claim would raise the mark above the one of the witness
 			assert.Equal(t, 2, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
 		}
-		w.broken, w.full = false, true
+		w.loadErr, w.saveErr = nil, errors.New("full")
 		got, err = rounder{s}.Round(t.Context(), schedule.Request[callResult]{Token: "V", Free: 1, MaxRows: 1})
 		require.ErrorContains(t, err, "full")
 		assert.Empty(t, got.Jobs, "claimed without a mark in the witness")
 	})
-}
-
-// brokenWitness is a witness that may be unavailable or full.
-type brokenWitness struct {
-	markWitness
-	broken, full bool
-}
-
-func (w *brokenWitness) Save(ctx context.Context, mark int64) error {
-	if w.full {
-		return errors.New("full")
-	}
-	return w.markWitness.Save(ctx, mark)
-}
-
-func (w *brokenWitness) Load(ctx context.Context) (int64, error) {
-	if w.broken {
-		return 0, errors.New("unavailable")
-	}
-	return w.markWitness.Load(ctx)
 }
 
 func TestOpenRejectsUnsafeDatabases(t *testing.T) {
@@ -517,11 +478,9 @@ func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{Service: &service{}})
 	q := queue(t, s, payouts("a", 1)...)
-	tx := begin(t, db.DB)
-	_, err := tx.ExecContext(t.Context(), `INSERT INTO durable_claims
+	tx := begin(t, db.DB, `INSERT INTO durable_claims
 		(user_data, kind, token, claims, claimed_at, ends_at, created_at)
 		SELECT user_data, kind, 'T', 1, due_at, due_at + 1, created_at FROM durable_rows`)
-	require.NoError(t, err)
 	require.NoError(t, s.Pause(t.Context(), "person", "audit"))
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -555,16 +514,13 @@ func TestPauseIsForAllProcessesAndDrains(t *testing.T) {
 	})
 }
 
-// deaf is a client without a DecodeError.
-type deaf struct{ *service }
-
 // A connection that is taken, by an import or a page, holds nobody up for longer than the caller's context.
 func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		db.SetMaxOpenConns(1)
 		s := openStore(t, db, Config{})
 		begin(t, db.DB)
-		n := notice(paymentsvc.EventPayoutStatusChanged, "u", "o", success)
+		n := notice(payoutChanged, "u", "o", success)
 		for name, f := range map[string]func(context.Context) error{
 			"Ready":     s.Ready,
 			"Drained":   s.Drained,
@@ -584,8 +540,7 @@ func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 
 // Release commits in parts: what fails half-way is reported with the number, and goes on later.
 func TestReleaseGoesOnWhereItFailed(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		for _, statement := range []string{
 			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
 				INSERT INTO durable_rows (kind, user_data, reference, amount, state, generation, due_at, created_at, updated_at)
@@ -601,9 +556,7 @@ func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 		require.ErrorContains(t, err, "constraint")
 		assert.Equal(t, 10000, n)
 		db.Exec(t, `DROP INDEX fails`)
-		n, err = s.Release(t.Context(), "person", 2, Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, 2000, n)
+		release(t, s, 2000)
 	})
 }
 
@@ -627,19 +580,15 @@ func TestPauseOfAPersonOutlastsWhatCallsReport(t *testing.T) {
 }
 
 func TestPauseIsEndedByItsOwnProbeAlone(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
-		db.Exec(t, pauseForTenMinutes())
-		until := func() time.Time {
-			return status(t, s).Until
-		}
-		want := until()
+	eachStore(t, func(t *testing.T, db database, s *Store) {
+		db.Exec(t, pauseUntil(time.Now().Add(10*time.Minute)))
+		want := status(t, s).Until
 		assert.False(t, want.IsZero())
 		for _, e := range []effect{responded, noEffect, pauseForTime} {
 			late := job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u", Token: "old"}, probe: true}
 			require.NoError(t, s.applyEffects(t.Context(), callResult{job: late, Result: row.Result{Kind: row.CallerRejected},
 				effect: e}))
-			assert.Equal(t, want, until(), e)
+			assert.Equal(t, want, status(t, s).Until, e)
 		}
 	})
 }
@@ -678,15 +627,9 @@ func TestPauseSaysWhenItEndsByItself(t *testing.T) {
 }
 
 func TestOpenWarnsWithoutAWitness(t *testing.T) {
-	for name, want := range map[string]bool{"a witness": false, "none": true} {
-		t.Run(name, func(t *testing.T) {
-			var out safeBuffer
-			c := Config{Log: slog.New(slog.NewTextHandler(&out, nil))}
-			if !want {
-				c.Witness = FileWitness(filepath.Join(t.TempDir(), "mark"))
-			}
-			openStore(t, sqlite(t), c)
-			assert.Equal(t, want, strings.Contains(out.String(), "Config.Witness"))
-		})
+	for _, w := range []Witness{nil, FileWitness(filepath.Join(t.TempDir(), "mark"))} {
+		var out safeBuffer
+		openStore(t, sqlite(t), Config{Witness: w, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		assert.Equal(t, w == nil, strings.Contains(out.String(), "Config.Witness"))
 	}
 }

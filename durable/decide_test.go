@@ -10,8 +10,7 @@ import (
 )
 
 func TestDecisionsFitTheState(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 2)...)
 		id, other := derived("test", KindPayout, "a-0000"), derived("test", KindPayout, "a-0001")
 		placed := func(columns string) Row {
@@ -77,10 +76,8 @@ func TestDecisionsFitTheState(t *testing.T) {
 func TestResendAndUnpaidWaitForGrace(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
-		clock := &clocks{process: time.Now().Add(time.Hour)}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		payment, q := pay(t, s, ""), queue(t, s, payouts("a", 1)...)
-		runBatch(t, s, nil)
+		s, clock := openClocked(t, db, Config{Service: f})
+		payment, q := pay(t, s, ""), send(t, s, payouts("a", 1)...)
 		r := get(t, s, q[0].UserData)
 		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "person", Version: r.Version}
 		unpaid, refund := d, Decision{Kind: DecideUnpaid, UserData: payment.UserData, By: "person", Version: payment.Version}
@@ -112,5 +109,3 @@ func TestResendAndUnpaidWaitForGrace(t *testing.T) {
 		require.NoError(t, s.Decide(t.Context(), d))
 	})
 }
-
-func (deaf) DecodesErrors() bool { return false }

@@ -61,28 +61,29 @@ func (r withRoles) as(t *testing.T, role string) database {
 	return dbtest.Open(t, u.String())
 }
 
+// firstUnanswered leaves the first call without a response.
+func firstUnanswered(n int, _ string) error {
+	if n == 1 {
+		return unanswered("")
+	}
+	return nil
+}
+
 func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	r := rolesOfPage(t)
 	require.NoError(t, Migrate(t.Context(), r.as(t, "owner").DB))
 	var log safeBuffer
-	db, f := r.as(t, "program"), &service{}
+	db := r.as(t, "program")
 	require.NoError(t, Migrate(t.Context(), db.DB), "the tables are there")
 	all := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
-	s := openStore(t, db, Config{Service: f, Log: slog.New(all)})
+	s := openStore(t, db, Config{Service: &service{after: firstUnanswered}, Log: slog.New(all)})
 	assert.NotContains(t, log.String(), "cannot be read", "of the server's identity")
 	_, err := db.ExecContext(t.Context(), `DROP TABLE durable_rows`)
 	require.ErrorContains(t, err, "must be owner")
 
-	queued := queue(t, s, payouts("p", 3)...)
-	f.after = func(n int, _ string) error {
-		if n == 1 {
-			return unanswered("")
-		}
-		return nil
-	}
-	runBatch(t, s, nil)
+	queued := send(t, s, payouts("p", 3)...)
 	_ = pay(t, s, "k")
-	paid := notice(paymentsvc.EventPayoutStatusChanged, "", queued[1].UserData+"/1", success)
+	paid := notice(payoutChanged, "", queued[1].UserData+"/1", success)
 	require.NoError(t, s.Notified(t.Context(), paid))
 	require.NoError(t, s.Sweep(t.Context()))
 	require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))
@@ -90,9 +91,7 @@ func TestDeploymentRolesSufficeForEveryStatement(t *testing.T) {
 	require.NoError(t, s.Resume(t.Context(), "ada"))
 	hold(t, s)
 	queue(t, s, payouts("held", 1)...)
-	n, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
-	require.NoError(t, err)
-	assert.Equal(t, 1, n)
+	release(t, s, 1)
 	require.NoError(t, s.EndHold(t.Context(), "ada", status(t, s).Generation))
 	assert.Equal(t, 1, decideAll(t, s, Filter{State: StateUnknown}, DecidePaid))
 	require.NoError(t, s.Ready(t.Context()))
@@ -107,8 +106,8 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	owner := r.as(t, "owner")
 	require.NoError(t, Migrate(t.Context(), owner.DB))
 	owner.Exec(t, r.sql[1])
-	f, monitor := &service{}, r.as(t, "monitor")
-	s := openStore(t, r.as(t, "program"), Config{Service: f})
+	monitor := r.as(t, "monitor")
+	s := openStore(t, r.as(t, "program"), Config{Service: &service{after: firstUnanswered}})
 	figures := func() (all []string) {
 		for query := range strings.SplitSeq(strings.TrimSuffix(r.sql[2], ";\n"), ";\n") {
 			var value sql.NullString
@@ -120,16 +119,9 @@ func TestDeploymentAlertsFindTheirRowsWithoutDestinations(t *testing.T) {
 	}
 	assert.Equal(t, []string{"0", "false", "", "", "0", "0"}, figures())
 
-	f.after = func(n int, _ string) error {
-		if n == 1 {
-			return unanswered("")
-		}
-		return nil
-	}
-	queue(t, s, payouts("p", 2)...)
-	runBatch(t, s, nil)
+	send(t, s, payouts("p", 2)...)
 	_ = pay(t, s, "a payer who left")
-	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "another", success)))
+	require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "another", success)))
 	cut := &paymentsvc.NotificationError{Raw: []byte("{"), Err: errors.New("cut")}
 	require.NoError(t, s.KeepUnreadable(t.Context(), cut))
 	hold(t, s)
@@ -179,10 +171,8 @@ func TestProjectsOfOneProcessHaveTheirOwnSchemas(t *testing.T) {
 		c.Project = project
 		s, err := Open(t.Context(), migrated(t, dbtest.Open(t, u.String())).DB, c)
 		require.NoError(t, err)
-		queue(t, s, payouts("p", 2)...)
-		runBatch(t, s, nil)
-		n, different := f.starts()
-		assert.Equal(t, []int{2, 2}, []int{n, different}, project)
+		send(t, s, payouts("p", 2)...)
+		f.requireStarts(t, 2)
 		require.NoError(t, s.Drained(t.Context()))
 	}
 }

@@ -21,15 +21,13 @@ func metrics(t *testing.T, store *Store) *httptest.ResponseRecorder {
 
 func TestGaugesAreCountsAgesPauseAndHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{PendingReview: time.Hour}, clock)
+		s, clock := openClocked(t, db, Config{PendingReview: time.Hour})
 		empty, err := s.Gauges(t.Context())
 		require.NoError(t, err)
 		for _, g := range empty {
 			assert.Zero(t, g.Value, g.Name)
 		}
-		queue(t, s, payouts("sent", 2)...)
-		runBatch(t, s, nil)
+		send(t, s, payouts("sent", 2)...)
 		setClock(t, db, clock.Now().Add(2*time.Hour))
 		hold(t, s)
 		require.NoError(t, s.Pause(t.Context(), "ada", "a reason"))

@@ -29,6 +29,11 @@ func each(t *testing.T, f func(t *testing.T, db database)) {
 	dbtest.Each(t, func(t *testing.T, db database) { f(t, migrated(t, db)) })
 }
 
+// eachStore runs f with a store on SQLite and on PostgreSQL.
+func eachStore(t *testing.T, f func(t *testing.T, db database, s *Store)) {
+	each(t, func(t *testing.T, db database) { f(t, db, openStore(t, db, Config{})) })
+}
+
 func migrated(t *testing.T, db database) database {
 	t.Helper()
 	require.NoError(t, Migrate(t.Context(), db.DB))
@@ -164,14 +169,15 @@ func (f *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{}, nil
 }
 
-// starts returns how often something was started, and for how many user_data.
-func (f *service) starts() (n, different int) {
+// requireStarts requires n starts, each with another user_data.
+func (f *service) requireStarts(t *testing.T, n int) {
+	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	require.Len(t, f.started, n)
 	for _, orders := range f.started {
-		n += len(orders)
+		require.Len(t, orders, 1)
 	}
-	return n, len(f.started)
 }
 
 // Errors as a Client returns them. Codes are made up.
@@ -268,6 +274,12 @@ func openShimmed(t testing.TB, db database, c Config, clock *clocks) *Store {
 	return s
 }
 
+// openClocked opens a store with clocks that begin an hour ahead, so a slow test reaches no deadline of a call.
+func openClocked(t testing.TB, db database, c Config) (*Store, *clocks) {
+	clock := &clocks{process: time.Now().Add(time.Hour)}
+	return openShimmed(t, db, c, clock), clock
+}
+
 var ten = paymentsvc.MustParseAmount("10.50")
 
 // payouts returns n payouts with references from prefix.
@@ -287,12 +299,16 @@ func waitUntil(t testing.TB, f func() bool) {
 	}
 }
 
-// begin begins a transaction, which ends with the test at the latest.
-func begin(t testing.TB, db *sql.DB) *sql.Tx {
+// begin begins a transaction with statements. It ends with the test at the latest.
+func begin(t testing.TB, db *sql.DB, statements ...string) *sql.Tx {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
+	for _, statement := range statements {
+		_, err := tx.ExecContext(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
 	return tx
 }
 
@@ -307,11 +323,27 @@ func hold(t testing.TB, s *Store) int64 {
 	return generation
 }
 
+// release requires that n payouts are held, and releases them.
+func release(t testing.TB, s *Store, n int) {
+	t.Helper()
+	released, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
+	require.NoError(t, err)
+	require.Equal(t, n, released)
+}
+
 func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	tx := begin(t, s.ledger.DB)
 	queued, err := s.QueuePayouts(t.Context(), tx, p...)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
+	return queued
+}
+
+// send queues payouts, and sends all due rows.
+func send(t testing.TB, s *Store, p ...NewPayout) []Queued {
+	t.Helper()
+	queued := queue(t, s, p...)
+	runBatch(t, s, nil)
 	return queued
 }
 
@@ -354,23 +386,27 @@ func set(t require.TestingT, db database, userData, columns string) {
 			SELECT kind, order_id, user_data, created_at, state FROM durable_rows`+where+` AND order_id <> ''`)
 }
 
-// claim claims rows in a round without completions.
-func claim(t require.TestingT, s *Store, rows, payments int, token string) []job {
-	got, err := rounder{s}.Round(context.Background(),
-		schedule.Request[callResult]{Token: token, Free: rows, MaxRows: rows, MaxPayments: payments})
+func round(t testing.TB, s *Store, r schedule.Request[callResult]) schedule.Result[job] {
+	t.Helper()
+	got, err := rounder{s}.Round(t.Context(), r)
 	require.NoError(t, err)
-	return got.Jobs
+	return got
+}
+
+// claim claims rows in a round without completions.
+func claim(t testing.TB, s *Store, rows, payments int, token string) []job {
+	t.Helper()
+	request := schedule.Request[callResult]{Token: token, Free: rows, MaxRows: rows, MaxPayments: payments}
+	return round(t, s, request).Jobs
 }
 
 // next records the jobs and claims as many rows in one round.
-func next(t require.TestingT, s *Store, jobs []job) schedule.Result[job] {
+func next(t testing.TB, s *Store, jobs []job) schedule.Result[job] {
 	r := schedule.Request[callResult]{Token: rand.Text(), MaxRows: len(jobs)}
 	for _, j := range jobs {
 		r.Completions = append(r.Completions, completionOf(j, j.UserData, 1))
 	}
-	got, err := rounder{s}.Round(context.Background(), r)
-	require.NoError(t, err)
-	return got
+	return round(t, s, r)
 }
 
 // started is the result of a successful call.
@@ -389,6 +425,21 @@ func completionOf(j job, orderID string, slot int) schedule.Completion[callResul
 	r := started(orderID)
 	r.job = j
 	return schedule.Completion[callResult]{UserData: j.UserData, OrderID: orderID, OrderKey: orderID, Slot: slot, Done: r}
+}
+
+const (
+	success        = paymentsvc.StatusSuccess
+	failure        = paymentsvc.StatusFailure
+	payoutChanged  = paymentsvc.EventPayoutStatusChanged
+	paymentChanged = paymentsvc.EventPaymentStatusChanged
+)
+
+// changed is the event of a notification about a row.
+func changed(k Kind) paymentsvc.EventType {
+	if k == KindPayout {
+		return payoutChanged
+	}
+	return paymentChanged
 }
 
 func notice(event paymentsvc.EventType, userData, orderID string,

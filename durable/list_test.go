@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/paymentsvc/paymentsvc"
 )
 
 func collect[T any](t *testing.T, seq iter.Seq2[T, error]) (list []T) {
@@ -30,8 +28,7 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 		two := payouts("p", 2)
 		queue(t, openStore(t, old, Config{}), two[0])
 		s := openStore(t, db, Config{ReadDB: old.DB})
-		queued := queue(t, s, two...)
-		runBatch(t, s, nil)
+		queued := send(t, s, two...)
 
 		compared, err := s.Compare(t.Context(), two...)
 		require.NoError(t, err)
@@ -48,7 +45,7 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 			assert.Equal(t, StatePending, named[0].State)
 		}
 		require.NoError(t, s.Notified(t.Context(),
-			notice(paymentsvc.EventPayoutStatusChanged, queued[1].UserData, compared[1].Row.OrderID, success)))
+			notice(payoutChanged, queued[1].UserData, compared[1].Row.OrderID, success)))
 		notices, err := s.Notices(t.Context(), compared[1].Row)
 		require.NoError(t, err)
 		assert.Len(t, notices, 1)
@@ -66,24 +63,20 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 		assert.True(t, status(t, s).Paused)
 		hold(t, s)
 		queue(t, s, payouts("held", 3)...)
-		n, err := s.Release(t.Context(), "ada", status(t, s).Generation, Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, 3, n)
+		release(t, s, 3)
 	})
 }
 
 // The service still has the payouts as pending.
 func TestAcknowledgedPendingRowIsDueForReviewAfterAnotherPeriod(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
 		const period = 2 * time.Hour
-		s := openShimmed(t, db, Config{PendingReview: period}, clock)
+		s, clock := openClocked(t, db, Config{PendingReview: period})
 		two := payouts("p", 2)
 		for i := range two {
 			two[i].Batch = "file"
 		}
-		queued := queue(t, s, two...)
-		runBatch(t, s, nil)
+		queued := send(t, s, two...)
 		overdue := func(want int64) {
 			t.Helper()
 			users := []string{queued[0].UserData, queued[1].UserData}
@@ -123,10 +116,8 @@ func TestAcknowledgedPendingRowIsDueForReviewAfterAnotherPeriod(t *testing.T) {
 
 func TestWithoutPendingReviewAgeIsNoReason(t *testing.T) {
 	db := sqlite(t)
-	clock := &clocks{process: time.Now()}
-	s := openShimmed(t, db, Config{}, clock)
-	queue(t, s, payouts("p", 1)...)
-	runBatch(t, s, nil)
+	s, clock := openClocked(t, db, Config{})
+	send(t, s, payouts("p", 1)...)
 	setClock(t, db, clock.Now().Add(1000*time.Hour))
 	assert.Empty(t, collect(t, s.Rows(t.Context(), Filter{Review: true})))
 	for _, r := range collect(t, s.Rows(t.Context(), Filter{})) {
@@ -137,8 +128,7 @@ func TestWithoutPendingReviewAgeIsNoReason(t *testing.T) {
 }
 
 func TestRowsReadPagesByKey(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("p", 1203)...)
 		for _, oldest := range []bool{false, true} {
 			seen := map[string]bool{}

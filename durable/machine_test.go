@@ -57,23 +57,26 @@ type machine struct {
 	restored  bool // the backup was restored
 }
 
-// markWitness is a witness in memory.
+// markWitness is a witness in memory. Load and Save return the errors.
 type markWitness struct {
-	mu   sync.Mutex
-	mark int64
+	mu               sync.Mutex
+	mark             int64
+	loadErr, saveErr error
 }
 
 func (w *markWitness) Load(context.Context) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mark, nil
+	return w.mark, w.loadErr
 }
 
 func (w *markWitness) Save(_ context.Context, mark int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mark = max(w.mark, mark)
-	return nil
+	if w.saveErr == nil {
+		w.mark = max(w.mark, mark)
+	}
+	return w.saveErr
 }
 
 // ok accepts that the Store finds nothing to do.
@@ -232,16 +235,9 @@ func (m *machine) reconcile(rt *rapid.T) {
 			m.status = meanwhile
 		}
 		m.reported[m.status] = true
-		return p.Notified(m.ctx, notice(m.event(), "", r.OrderID, m.status))
+		return p.Notified(m.ctx, notice(changed(m.kind), "", r.OrderID, m.status))
 	}
 	m.ok(p.reconcile(m.ctx))
-}
-
-func (m *machine) event() paymentsvc.EventType {
-	if m.kind == KindPayout {
-		return paymentsvc.EventPayoutStatusChanged
-	}
-	return paymentsvc.EventPaymentStatusChanged
 }
 
 // resume ends the pauses after rejections.
@@ -268,7 +264,7 @@ func (m *machine) notify(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "with user_data") {
 		userData = m.userData
 	}
-	n := notice(m.event(), userData, orders[0], status)
+	n := notice(changed(m.kind), userData, orders[0], status)
 	if rapid.IntRange(0, 9).Draw(rt, "amount") == 0 {
 		n.Amount = paymentsvc.MustParseAmount("99")
 	} else {

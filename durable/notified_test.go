@@ -12,29 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-const (
-	success = paymentsvc.StatusSuccess
-	failure = paymentsvc.StatusFailure
-)
-
 func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 	type list []*paymentsvc.Notification
-	paid := notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)
-	unpaid := notice(paymentsvc.EventPayoutStatusChanged, "", "o", failure)
-	old := notice(paymentsvc.EventPayoutStatusChanged, "", "o", "PENDING")
-	payment := notice(paymentsvc.EventPaymentStatusChanged, "", "o", success)
+	paid := notice(payoutChanged, "", "o", success)
+	unpaid := notice(payoutChanged, "", "o", failure)
+	old := notice(payoutChanged, "", "o", "PENDING")
+	payment := notice(paymentChanged, "", "o", success)
 	refund := notice(paymentsvc.EventRefundStatusChanged, "", "o", success)
-	wrong := notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)
+	wrong := notice(payoutChanged, "", "o", success)
 	wrong.Amount = paymentsvc.MustParseAmount("9")
 	tests := []struct {
 		name           string
@@ -82,10 +76,9 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 						}
 					}
 					record := func() {
-						_, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+						round(t, s, schedule.Request[callResult]{
 							Completions: []schedule.Completion[callResult]{completionOf(j, id, 0)},
 						})
-						require.NoError(t, err)
 					}
 					switch order {
 					case "row first":
@@ -144,12 +137,10 @@ func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
 	db := postgres(t)
 	f := &service{}
 	s := openStore(t, db, Config{Service: f})
-	queue(t, s, payouts("a", 1)...)
-	id := derived("test", KindPayout, "a-0000")
-	require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", id+"/1", success)))
+	id := queue(t, s, payouts("a", 1)...)[0].UserData
+	require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", id+"/1", success)))
 	set(t, db, "", `state = 'pending', order_id = '`+id+`/1'`)
-	_, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{OrderIDs: []string{"none", id + "/1"}})
-	require.NoError(t, err)
+	round(t, s, schedule.Request[callResult]{OrderIDs: []string{"none", id + "/1"}})
 	assert.Equal(t, StateSucceeded, get(t, s, id).State)
 }
 
@@ -170,7 +161,7 @@ func TestOnChangeCommitsWithTheRow(t *testing.T) {
 		require.NoError(t, s.settle(t.Context(), j, started("o")))
 		assert.Equal(t, StatePending, get(t, s, j.UserData).State, "an outcome is kept")
 		assert.Zero(t, shipped())
-		n := notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)
+		n := notice(payoutChanged, "", "o", success)
 		require.ErrorContains(t, s.Notified(t.Context(), n), "out of stock")
 		assert.Equal(t, StatePending, get(t, s, j.UserData).State, "a notification is not")
 		fails = false
@@ -195,8 +186,8 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 			require.NoError(t, s.Sweep(t.Context()))
 		}
 		lost := "5b1f2f8e-0f0b-4f0a-9d63-3f1a1f0a7f01"
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPaymentStatusChanged, lost, "o-1", success)))
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPaymentStatusChanged, lost, "o-2", "PENDING")))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentChanged, lost, "o-1", success)))
+		require.NoError(t, s.Notified(t.Context(), notice(paymentChanged, lost, "o-2", "PENDING")))
 		later(time.Minute)
 		assert.NotContains(t, out.String(), "has no row")
 		later(5 * time.Minute)
@@ -212,7 +203,7 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 			require.NoError(t, err)
 			assert.NotEmpty(t, notices)
 		}
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o-3", success)))
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "o-3", success)))
 		none, err := s.Notices(t.Context(), Row{})
 		require.NoError(t, err)
 		assert.Empty(t, none, "a notification without user_data is not of each row without it")
@@ -249,7 +240,7 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 		})
 		r, j := claimed1(t, s, KindPayment, "basket")
 		require.NoError(t, s.settle(t.Context(), j, started("o")))
-		told := notice(paymentsvc.EventPaymentStatusChanged, r.UserData, "o", success)
+		told := notice(paymentChanged, r.UserData, "o", success)
 		require.ErrorIs(t, s.Notified(t.Context(), told), broken)
 		assert.Contains(t, out.String(), "no stock")
 		assert.Contains(t, out.String(), "user_data="+r.UserData)
@@ -299,8 +290,7 @@ func TestOnChangeThatBreaksIsRepeated(t *testing.T) {
 			},
 		})
 		for _, panics = range []bool{false, true} {
-			q := queue(t, s, payouts(map[bool]string{true: "b", false: "a"}[panics], 1)...)
-			runBatch(t, s, nil)
+			q := send(t, s, payouts(map[bool]string{true: "b", false: "a"}[panics], 1)...)
 			assert.Equal(t, StateRejected, get(t, s, q[0].UserData).State)
 		}
 		db.Exec(t, `UPDATE durable_events_due SET due_at = 0`)
@@ -317,17 +307,15 @@ func TestOnChangeThatBreaksIsRepeated(t *testing.T) {
 // A notification arrives while the database's clock is a day ahead, and its process dies before it is applied.
 func TestNotificationsFromAWrongClockAreApplied(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		base := time.Now().Add(time.Hour)
-		clock := &clocks{process: base}
-		s := openShimmed(t, db, Config{}, clock)
+		s, clock := openClocked(t, db, Config{})
 		q := queue(t, s, payouts("a", 1)...)
-		n := notice(paymentsvc.EventPayoutStatusChanged, q[0].UserData, "o", success)
-		setClock(t, db, base.Add(24*time.Hour))
+		n := notice(payoutChanged, q[0].UserData, "o", success)
+		setClock(t, db, clock.Now().Add(24*time.Hour))
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
 			Key: n.Key(), Event: n.Event, OrderID: n.OrderID, UserData: n.UserData, StatusDescription: n.StatusDescription,
 			Amount: n.Amount,
 		}))
-		setClock(t, db, base)
+		setClock(t, db, clock.Now())
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StateSucceeded, get(t, s, q[0].UserData).State)
 	})
@@ -337,8 +325,7 @@ func TestNotificationsFromAWrongClockAreApplied(t *testing.T) {
 func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
+		s, clock := openClocked(t, db, Config{Service: f})
 		names := map[string]State{}
 		tell := func(k Kind, e paymentsvc.EventType, reference string, state State) string {
 			userData := derived("test", k, reference)
@@ -346,9 +333,9 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 			names[userData] = state
 			return userData
 		}
-		payout := tell(KindPayout, paymentsvc.EventPayoutStatusChanged, "a-0000", StateSucceeded)
-		tell(KindPayment, paymentsvc.EventPaymentStatusChanged, "queued", StateSucceeded)
-		tell(KindPayment, paymentsvc.EventPaymentStatusChanged, "paid", StateSucceeded)
+		payout := tell(KindPayout, payoutChanged, "a-0000", StateSucceeded)
+		tell(KindPayment, paymentChanged, "queued", StateSucceeded)
+		tell(KindPayment, paymentChanged, "paid", StateSucceeded)
 		tell(KindPayment, paymentsvc.EventRefundStatusChanged, "refunded", StatePending)
 		for _, key := range []string{"paid", "refunded"} {
 			r := pay(t, s, key)
@@ -362,9 +349,7 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		_, err := s.QueuePayments(t.Context(), tx, NewPayment{Key: "queued", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit())
-		n, err := s.Release(t.Context(), "person", status(t, s).Generation, Filter{})
-		require.NoError(t, err)
-		assert.Equal(t, 1, n)
+		release(t, s, 1)
 		runBatch(t, s, nil)
 		db.Exec(t, `UPDATE durable_control SET pause_until = 1`) // a probe asks too
 		runBatch(t, s, nil)
@@ -385,13 +370,10 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 }
 
 func TestNotificationWithAnotherUserDataNeedsReview(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
-		q := queue(t, s, payouts("a", 1)...)
-		runBatch(t, s, nil)
+	eachStore(t, func(t *testing.T, db database, s *Store) {
+		q := send(t, s, payouts("a", 1)...)
 		r := get(t, s, q[0].UserData)
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "a stranger's", r.OrderID,
-			failure)))
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "a stranger's", r.OrderID, failure)))
 		r = get(t, s, q[0].UserData)
 		assert.Equal(t, StatePending, r.State)
 		assert.Contains(t, r.ReviewReason, "another user_data")
@@ -406,8 +388,7 @@ func TestUnreadableNotificationIsKeptOnceUntilItsReview(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		const body = "{\"amount\":\"4111111111111111 \xff\x00\"}"
 		var log safeBuffer
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Log: slog.New(slog.NewTextHandler(&log, nil))}, clock)
+		s, clock := openClocked(t, db, Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		require.NoError(t, s.KeepUnreadable(t.Context(), unreadable(body)))
 		setClock(t, db, clock.Now().Add(time.Hour))
 		require.NoError(t, s.KeepUnreadable(t.Context(), unreadable(body)))
@@ -451,8 +432,7 @@ func TestUnreadableNotificationIsKeptOnceUntilItsReview(t *testing.T) {
 }
 
 func TestUnreadableNotificationsHaveALimit(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		fill := func(reviewedAt string) {
 			db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 				INSERT INTO durable_unreadable (key, reason, body, size, received_at, reviewed_at)
@@ -488,15 +468,13 @@ func TestNotificationConnectsOrContradictsAnOrderID(t *testing.T) {
 		// The second tells whose order_id the first has.
 		first, j := claimed1(t, s, KindPayout, "first")
 		require.NoError(t, s.settle(t.Context(), j, callResult{}))
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "o", success)))
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, first.UserData, "o",
-			"PENDING")))
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "o", success)))
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, first.UserData, "o", "PENDING")))
 		assert.Equal(t, StateSucceeded, get(t, s, first.UserData).State)
 
 		second, j := claimed1(t, s, KindPayout, "second")
 		require.NoError(t, s.settle(t.Context(), j, started("p")))
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, second.UserData, "q",
-			success)))
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, second.UserData, "q", success)))
 		r := get(t, s, second.UserData)
 		assert.Equal(t, StatePending, r.State)
 		assert.Contains(t, r.ReviewReason, "second order_id")

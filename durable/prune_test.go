@@ -39,19 +39,14 @@ func succeed(t *testing.T, s *Store) {
 	t.Helper()
 	runBatch(t, s, nil)
 	for _, r := range collect(t, s.Rows(t.Context(), Filter{State: StatePending})) {
-		event := paymentsvc.EventPayoutStatusChanged
-		if r.Kind == KindPayment {
-			event = paymentsvc.EventPaymentStatusChanged
-		}
-		require.NoError(t, s.Notified(t.Context(), notice(event, r.UserData, r.OrderID, success)))
+		require.NoError(t, s.Notified(t.Context(), notice(changed(r.Kind), r.UserData, r.OrderID, success)))
 	}
 }
 
 // settled returns a store with the payout a-0000, which has succeeded a day ago.
 func settled(t *testing.T, db database, c Config) (s *Store, userData string) {
 	t.Helper()
-	clock := &clocks{process: time.Now()}
-	s = openShimmed(t, db, c, clock)
+	s, clock := openClocked(t, db, c)
 	userData = queue(t, s, payouts("a", 1)...)[0].UserData
 	succeed(t, s)
 	pass(t, db, clock, day)
@@ -60,12 +55,9 @@ func settled(t *testing.T, db database, c Config) (s *Store, userData string) {
 
 func TestPruneRejectsAReferenceForever(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		f, clock := &service{}, &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		tx := begin(t, db.DB)
-		_, err := s.AddBatch(t.Context(), tx, Batch{ID: "file"})
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit())
+		f := &service{}
+		s, clock := openClocked(t, db, Config{Service: f})
+		db.Exec(t, `INSERT INTO durable_batches (id, name, created_at) VALUES ('file', '', 0)`)
 		list := payouts("a", 3)
 		list[0].Batch, list[1].Batch = "file", "file"
 		queue(t, s, list...)
@@ -115,8 +107,7 @@ func TestPruneRejectsAReferenceForever(t *testing.T) {
 			return err
 		}))
 		succeed(t, s)
-		n, different := f.starts()
-		assert.Equal(t, []int{5, 5}, []int{n, different}, "only the new payout was sent")
+		f.requireStarts(t, 5) // only the new payout was sent
 		assert.False(t, status(t, s).Hold, "the last claim's row was deleted on purpose")
 	})
 }
@@ -127,8 +118,7 @@ func ledgerTx(t *testing.T, s *Store, f func(*sql.Tx) error) error {
 
 func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{}, clock)
+		s, clock := openClocked(t, db, Config{})
 		names := []string{
 			"young", "changed", "review", "event", "unmatched", "unmatched order", "recent", "recent order",
 			"old succeeded", "old failed", "old rejected", "payment's notification",
@@ -163,14 +153,13 @@ func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
 				status_code, amount, matched, received_at) VALUES ('%s', '%s', '%s', '%s', 1, 'SUCCESS', 1, '1', %d, %d)`,
 				key, event, orderID, userData, matched, clock.Now().Add(-age).UnixMilli()))
 		}
-		payout := paymentsvc.EventPayoutStatusChanged
-		store("1", payout, users["unmatched"], "x", 0, 2*day)
-		store("2", payout, "", "order of unmatched order", 0, 2*day)
-		store("3", payout, users["recent"], "x", 1, day-time.Second)
-		store("4", payout, "", "order of recent order", 1, day-time.Second)
-		store("5", paymentsvc.EventPaymentStatusChanged, "", "order of payments", 1, 0)
-		store("6", payout, "", "order of old failed", 1, 2*day)
-		store("7", paymentsvc.EventPaymentStatusChanged, "", "order of payments", 1, 2*day)
+		store("1", payoutChanged, users["unmatched"], "x", 0, 2*day)
+		store("2", payoutChanged, "", "order of unmatched order", 0, 2*day)
+		store("3", payoutChanged, users["recent"], "x", 1, day-time.Second)
+		store("4", payoutChanged, "", "order of recent order", 1, day-time.Second)
+		store("5", paymentChanged, "", "order of payments", 1, 0)
+		store("6", payoutChanged, "", "order of old failed", 1, 2*day)
+		store("7", paymentChanged, "", "order of payments", 1, 2*day)
 		pruned(t, s, 4)
 		assert.Equal(t, 4, db.Number(t, tombstones))
 		left := map[string]bool{}
@@ -202,22 +191,20 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		var changes int
 		var log safeBuffer
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{
+		s, clock := openClocked(t, db, Config{
 			Log:      slog.New(slog.NewTextHandler(&log, nil)),
 			OnChange: func(context.Context, *sql.Tx, Event) error { changes++; return nil },
-		}, clock)
+		})
 		userData := queue(t, s, payouts("a", 1)...)[0].UserData
 		succeed(t, s)
 		r := get(t, s, userData)
 		pass(t, db, clock, day)
 		pruned(t, s, 1)
 		changes = 0
-		payout := paymentsvc.EventPayoutStatusChanged
 		for _, n := range []*paymentsvc.Notification{
-			notice(payout, userData, "other", failure), notice(payout, "", r.OrderID, failure),
-			notice(payout, userData, r.OrderID, success), // a repetition
-			notice(payout, "", "foreign", success), notice(paymentsvc.EventPaymentStatusChanged, "", r.OrderID, success),
+			notice(payoutChanged, userData, "other", failure), notice(payoutChanged, "", r.OrderID, failure),
+			notice(payoutChanged, userData, r.OrderID, success), // a repetition
+			notice(payoutChanged, "", "foreign", success), notice(paymentChanged, "", r.OrderID, success),
 			notice("payout.returned", userData, "x", success), notice("payout.returned", "", r.OrderID, success),
 			notice("payout.returned", "", "foreign", success),
 		} {
@@ -226,7 +213,7 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 		assert.Equal(t, 2, db.Number(t, `SELECT COUNT(*) FROM durable_notifications WHERE matched = 0`))
 		// The process died between the two steps of Notified.
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
-			Key: "died", Event: payout, OrderID: r.OrderID, StatusDescription: success, Amount: ten,
+			Key: "died", Event: payoutChanged, OrderID: r.OrderID, StatusDescription: success, Amount: ten,
 		}))
 		pass(t, db, clock, time.Hour)
 		require.NoError(t, s.Sweep(t.Context()))
@@ -252,8 +239,7 @@ func TestPrunedRowsLateNotificationIsRecognized(t *testing.T) {
 // A batch in which the rows cannot be deleted changes nothing. The following Prune continues.
 func TestPruneContinuesAfterAnErrorInABatch(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{}, clock)
+		s, clock := openClocked(t, db, Config{})
 		queue(t, s, payouts("a", 1200)...)
 		set(t, db, "", `state = 'succeeded', order_id = 'order of ' || user_data`)
 		pass(t, db, clock, day)
@@ -285,8 +271,8 @@ func TestPruneContinuesAfterAnErrorInABatch(t *testing.T) {
 func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 	const n = 100
 	each(t, func(t *testing.T, db database) {
-		f, clock := &service{}, &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
+		f := &service{}
+		s, clock := openClocked(t, db, Config{Service: f})
 		other := openShimmed(t, db, Config{Service: f}, clock)
 		list := payouts("a", n)
 		queue(t, s, list...)
@@ -307,7 +293,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 				},
 				func(i int) error {
 					return store.Notified(t.Context(),
-						notice(paymentsvc.EventPayoutStatusChanged, rows[i].UserData, rows[i].OrderID, failure))
+						notice(payoutChanged, rows[i].UserData, rows[i].OrderID, failure))
 				},
 				func(i int) error {
 					err := store.Decide(t.Context(), Decision{
@@ -333,10 +319,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 			require.NoError(t, <-failed)
 		}
 		succeed(t, s)
-		_, different := f.starts()
-		assert.Equal(t, n, different)
-		calls, _ := f.starts()
-		assert.Equal(t, n, calls)
+		f.requireStarts(t, n)
 		assert.Equal(t, n, db.Number(t, tombstones)+db.Number(t, `SELECT COUNT(*) FROM durable_rows`))
 		assert.Zero(t, db.Number(t, `SELECT COUNT(*) FROM durable_orders
 			WHERE user_data NOT IN (SELECT user_data FROM durable_rows)`))
@@ -355,8 +338,7 @@ func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 		db.Exec(t, `UPDATE durable_pruned SET id_low = id_low + 1`) // another row was pruned before the backup
 		queue(t, s, payouts("a", 1)...)
 		runBatch(t, s, ErrHeld)
-		calls, _ := f.starts()
-		assert.Equal(t, 1, calls)
+		f.requireStarts(t, 1)
 	})
 }
 
@@ -368,9 +350,7 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	s, _ := settled(t, db, Config{Service: f})
 	db.Exec(t, `CREATE TABLE partner (user_data TEXT REFERENCES durable_rows (user_data) ON DELETE CASCADE)`,
 		`INSERT INTO partner SELECT user_data FROM durable_rows`)
-	held := begin(t, db.DB)
-	_, err := held.ExecContext(t.Context(), `SELECT 1 FROM partner FOR UPDATE`)
-	require.NoError(t, err)
+	held := begin(t, db.DB, `SELECT 1 FROM partner FOR UPDATE`)
 	ended := make(chan error, 1)
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
 	waitUntil(t, func() bool { return db.Number(t, waiters) == 1 })
@@ -389,31 +369,27 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.NoError(t, <-again)
 	succeed(t, s)
-	calls, _ := f.starts()
-	assert.Equal(t, 1, calls)
+	f.requireStarts(t, 1)
 }
 
 // A locked batch holds Prune back between its check for unmatched notifications and their deletion.
 func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 	db := postgres(t)
-	clock := &clocks{process: time.Now()}
-	s := openShimmed(t, db, Config{}, clock)
+	s, clock := openClocked(t, db, Config{})
 	db.Exec(t, `INSERT INTO durable_batches (id, name, created_at) VALUES ('file', '', 0)`)
 	payout := payouts("a", 1)[0]
 	payout.Batch = "file"
 	userData := queue(t, s, payout)[0].UserData
 	succeed(t, s)
 	pass(t, db, clock, day)
-	held := begin(t, db.DB)
-	_, err := held.ExecContext(t.Context(), `UPDATE durable_batches SET line = 1`)
-	require.NoError(t, err)
+	held := begin(t, db.DB, `UPDATE durable_batches SET line = 1`)
 	ended := make(chan error, 1)
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
 	waitUntil(t, func() bool { return db.Number(t, waiters) == 1 })
 	for _, n := range []ledger.Notice{
 		{Key: "by user_data", UserData: userData}, {Key: "by order_id", OrderID: userData + "/1"},
 	} {
-		n.Event, n.StatusDescription, n.Amount = paymentsvc.EventPayoutStatusChanged, failure, ten
+		n.Event, n.StatusDescription, n.Amount = payoutChanged, failure, ten
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), n))
 	}
 	require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{
@@ -429,12 +405,11 @@ func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 // The service has reported the order_id of the pruned row with the user_data of a row that waits for a review.
 func TestPruneKeepsTheNotificationsOfOtherRows(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{}, clock)
+		s, clock := openClocked(t, db, Config{})
 		userData := queue(t, s, payouts("a", 1)...)[0].UserData
 		succeed(t, s)
 		other := queue(t, s, payouts("b", 1)...)[0].UserData
-		contradiction := notice(paymentsvc.EventPayoutStatusChanged, other, get(t, s, userData).OrderID, success)
+		contradiction := notice(payoutChanged, other, get(t, s, userData).OrderID, success)
 		require.NoError(t, s.Notified(t.Context(), contradiction))
 		require.Contains(t, get(t, s, other).ReviewReason, "another row has")
 		pass(t, db, clock, day)
@@ -453,26 +428,21 @@ func TestNotificationWithAnotherUserDataIsNotOfThePrunedRow(t *testing.T) {
 		orderID := get(t, s, userData).OrderID
 		pruned(t, s, 1)
 		lost := derived(s.c.Project, KindPayout, payouts("b", 1)[0].Reference)
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, lost, orderID, success)))
-		queue(t, s, payouts("b", 1)...)
-		runBatch(t, s, nil)
-		calls, _ := f.starts()
-		assert.Equal(t, 1, calls)
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, lost, orderID, success)))
+		send(t, s, payouts("b", 1)...)
+		f.requireStarts(t, 1)
 	})
 }
 
 func TestPruneDoesNotWaitForADeletionOfAnotherProcess(t *testing.T) {
 	db := postgres(t)
-	clock := &clocks{process: time.Now()}
-	s := openShimmed(t, db, Config{}, clock)
+	s, clock := openClocked(t, db, Config{})
 	for n := range 502 {
 		require.NoError(t, s.ledger.StoreNotice(t.Context(), ledger.Notice{Key: fmt.Sprint(n), Amount: ten}))
 	}
 	db.Exec(t, `UPDATE durable_notifications SET matched = 2`)
 	pass(t, db, clock, day)
-	other := begin(t, db.DB)
-	_, err := other.ExecContext(t.Context(), `DELETE FROM durable_notifications WHERE key = '0'`)
-	require.NoError(t, err)
+	other := begin(t, db.DB, `DELETE FROM durable_notifications WHERE key = '0'`)
 	pruned(t, s, 0)
 	assert.Equal(t, 1, db.Number(t, `SELECT COUNT(*) FROM durable_notifications`))
 	require.NoError(t, other.Commit())

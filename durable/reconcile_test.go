@@ -13,23 +13,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		for _, err := range []error{unanswered(""), errors.Join(errNotFound, unanswered(""))} { // the second of two calls
-			clock := &clocks{process: time.Now()}
-			f := &service{call: func(context.Context, string) error { return err }}
-			s := openShimmed(t, db, Config{
-				Service: f, NotFound: func(*paymentsvc.Error) bool { return true },
-				Hooks: Hooks{Call: func(_ context.Context, c Call) { assert.Equal(t, paymentsvc.OutcomeUnknown, c.Outcome) }},
-			}, clock)
+			s, clock := openClocked(t, db, Config{
+				Service:  &service{call: func(context.Context, string) error { return err }},
+				NotFound: func(*paymentsvc.Error) bool { return true },
+				Hooks:    Hooks{Call: func(_ context.Context, c Call) { assert.Equal(t, paymentsvc.OutcomeUnknown, c.Outcome) }},
+			})
 			r := pay(t, s, "")
 			for range 10 {
 				pass(t, db, clock, time.Minute)
@@ -45,17 +44,14 @@ func TestNotFoundIsNotBelievedOfAnUnknownOutcome(t *testing.T) {
 func TestUnknownIsAskedAndFound(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
-		clock := &clocks{process: time.Now().Add(time.Hour)}
-		s := openShimmed(t, db, Config{Service: f, MaxConsecutiveRejections: -1}, clock)
+		s, clock := openClocked(t, db, Config{Service: f, MaxConsecutiveRejections: -1})
 		f.after = func(n int, userData string) error {
 			if n == 1 {
 				return unanswered(userData + "/1")
 			}
 			return unanswered("")
 		}
-		queue(t, s, payouts("a", 2)...)
-		_, err := s.RunBatch(t.Context(), BatchLimit{Rows: 2})
-		require.NoError(t, err)
+		send(t, s, payouts("a", 2)...)
 		with, without := get(t, s, derived("test", KindPayout, "a-0000")), get(t, s, derived("test", KindPayout, "a-0001"))
 		if with.OrderID == "" {
 			with, without = without, with
@@ -129,14 +125,14 @@ type polled struct {
 }
 
 func newPolled(t *testing.T, db database, c Config) *polled {
-	p := &polled{t: t, db: db, f: &service{}, clock: &clocks{process: time.Now()}}
+	p := &polled{t: t, db: db, f: &service{}}
 	c.Service, c.Log = p.f, slog.New(slog.NewTextHandler(&p.log, nil))
 	c.OnChange = func(_ context.Context, _ *sql.Tx, e Event) error {
 		p.events = append(p.events, fmt.Sprint(e.Row.Kind, " ", e.From, " ", e.To))
 		return nil
 	}
 	db.Exec(t, `DELETE FROM durable_rows`, `DELETE FROM durable_orders`, `DELETE FROM durable_notifications`)
-	p.Store = openShimmed(t, db, c, p.clock)
+	p.Store, p.clock = openClocked(t, db, c)
 	r := pay(t, p.Store, "")
 	p.payment, p.payout = r.UserData, queue(t, p.Store, payouts("a", 1)...)[0].UserData
 	runBatch(t, p.Store, nil)
@@ -168,12 +164,11 @@ func TestPendingRowEndsByAPoll(t *testing.T) {
 		assert.Equal(t, []string{"payment pending succeeded", "payout pending succeeded"}, p.events)
 		assert.Equal(t, paymentsvc.StatusPaymentRequest{OrderID: p.payment + "/1"}, p.f.asked, "in the document's schema")
 
-		event := paymentsvc.EventPaymentStatusChanged
 		order := p.payment + "/1"
-		require.NoError(t, p.Notified(t.Context(), notice(event, p.payment, order, paymentsvc.StatusSuccess)))
+		require.NoError(t, p.Notified(t.Context(), notice(paymentChanged, p.payment, order, success)))
 		assert.Len(t, p.events, 2, "the late notification")
 		assert.Empty(t, get(t, p.Store, p.payment).ReviewReason)
-		require.NoError(t, p.Notified(t.Context(), notice(event, p.payment, order, paymentsvc.StatusFailure)))
+		require.NoError(t, p.Notified(t.Context(), notice(paymentChanged, p.payment, order, failure)))
 		r := get(t, p.Store, p.payment)
 		assert.Equal(t, StateSucceeded, r.State)
 		assert.Contains(t, r.ReviewReason, "The service reports FAILURE after it was succeeded.")
@@ -388,11 +383,8 @@ func TestNotificationDuringAPollComesFirst(t *testing.T) {
 		for _, polledState := range []State{StateSucceeded, StateFailed} {
 			p := newPolled(t, db, Config{FinalState: finalState})
 			p.f.status = func(r *paymentsvc.StatusResponse) error {
-				event := paymentsvc.EventPaymentStatusChanged
-				if r.UserData == p.payout {
-					event = paymentsvc.EventPayoutStatusChanged
-				}
-				require.NoError(t, p.Notified(t.Context(), notice(event, r.UserData, r.OrderID, paymentsvc.StatusSuccess)))
+				kind := get(t, p.Store, r.UserData).Kind
+				require.NoError(t, p.Notified(t.Context(), notice(changed(kind), r.UserData, r.OrderID, success)))
 				return says(polledState)(r)
 			}
 			p.sweep(time.Minute)
@@ -409,8 +401,7 @@ func TestNotificationDuringAPollComesFirst(t *testing.T) {
 }
 
 func TestProcessesShareThePollsOfPendingRows(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
 			INSERT INTO durable_rows (kind, user_data, amount, state, order_id, due_at, created_at, updated_at)
 			SELECT 'payment', 'u' || i, '10.50', 'pending', 'u' || i, 0, i, i FROM n`,

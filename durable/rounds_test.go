@@ -10,12 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
@@ -23,32 +21,25 @@ import (
 // A completion with further consequences is left out of its round, without harm to the others. Recorded ones free
 // slots.
 func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 9)...)
 		jobs := claim(t, s, 4, 0, "T")
 		require.Len(t, jobs, 4)
-		round := func(r schedule.Request[callResult]) schedule.Result[job] {
-			got, err := rounder{s}.Round(t.Context(), r)
-			require.NoError(t, err)
-			return got
-		}
 		completions := make([]schedule.Completion[callResult], 4)
 		for i, j := range jobs {
 			completions[i] = completionOf(j, fmt.Sprint("order", i), 1)
 		}
 		completions[1].Done.job.Token = "another"
-		require.NoError(t, s.Notified(t.Context(), notice(paymentsvc.EventPayoutStatusChanged, "", "order2",
-			paymentsvc.StatusSuccess)))
-		round(schedule.Request[callResult]{Completions: completions[3:]})
+		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "order2", success)))
+		round(t, s, schedule.Request[callResult]{Completions: completions[3:]})
 		taken := completions[0]
 		taken.OrderID = "order3"
-		got := round(schedule.Request[callResult]{
+		got := round(t, s, schedule.Request[callResult]{
 			Completions: []schedule.Completion[callResult]{taken, completions[1], completions[2]}, MaxRows: 3, Token: "U",
 		})
 		assert.Empty(t, got.Recorded)
 		assert.Empty(t, got.Jobs, "claimed for slots that are not free")
-		got = round(schedule.Request[callResult]{Completions: completions[:3], MaxRows: 4, Free: 1, Token: "U"})
+		got = round(t, s, schedule.Request[callResult]{Completions: completions[:3], MaxRows: 4, Free: 1, Token: "U"})
 		assert.Equal(t, map[string]bool{completions[0].UserData: true}, got.Recorded)
 		assert.Len(t, got.Jobs, 2, "one slot was free, and the completion freed one")
 
@@ -69,9 +60,7 @@ func TestRoundsNeverWaitForALockedRow(t *testing.T) {
 	s := openStore(t, db, Config{})
 	queue(t, s, payouts("a", 2)...)
 	jobs := claim(t, s, 1, 0, "T")
-	tx := begin(t, db.DB)
-	_, err := tx.ExecContext(t.Context(), `SELECT FROM durable_rows FOR UPDATE`)
-	require.NoError(t, err)
+	tx := begin(t, db.DB, `SELECT FROM durable_rows FOR UPDATE`)
 	r := schedule.Request[callResult]{
 		Completions: []schedule.Completion[callResult]{completionOf(jobs[0], "o", 1)}, MaxRows: 1, Free: 1, Token: "U",
 	}
@@ -96,11 +85,10 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	db.SetMaxOpenConns(1) // because each connection has its own plans
 	queue(t, s, payouts("first", 40)...)
 	var completions []schedule.Completion[callResult]
-	round := func() {
-		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{
+	record := func() {
+		got := round(t, s, schedule.Request[callResult]{
 			Completions: completions, OrderIDs: []string{"none"}, Free: 4 - len(completions), MaxRows: 4, Token: rand.Text(),
 		})
-		require.NoError(t, err)
 		require.Len(t, got.Jobs, 4)
 		require.Len(t, got.Recorded, len(completions))
 		completions = nil
@@ -114,28 +102,25 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 			FROM pg_stat_user_tables WHERE relname NOT IN ('durable_control', 'durable_mark')`)
 	}
 	for range 9 { // the sixth makes the plan that is kept
-		round()
+		record()
 	}
 	queue(t, s, payouts("later", 2000)...)
 	db.Exec(t, `INSERT INTO durable_notifications SELECT i::TEXT, 'payout.status_changed', 'order' || i,
 		'unknown' || i, 1, '', 1, '', 0, 1 FROM generate_series(1, 2000) AS i`)
 	before := read()
 	for range 10 {
-		round()
+		record()
 	}
 	assert.Less(t, read()-before, 10*100, "rows and dead rows in 10 rounds of 4")
 }
 
 // A round claims at most its limit, however many payments and payouts are due and slots are freed.
 func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 9)...)
 		db.Exec(t, `UPDATE durable_rows SET kind = 'payment', generation = 0 WHERE reference < 'a-0005'`)
 		set(t, db, "", "line = 0")
-		got, err := rounder{s}.Round(t.Context(), schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3,
-			Token: "T"})
-		require.NoError(t, err)
+		got := round(t, s, schedule.Request[callResult]{Free: 8, MaxPayments: 2, MaxRows: 3, Token: "T"})
 		assert.Len(t, got.Jobs, 3)
 		assert.Equal(t, 2, got.Payments)
 	})
@@ -151,14 +136,12 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 		}
 	}}})
 	queue(t, s, payouts("a", 100)...)
-	n := runBatch(t, s, nil)
-	assert.Equal(t, 100, n)
+	assert.Equal(t, 100, runBatch(t, s, nil))
 }
 
 // An operator has sent the payout again, and a round claims it during the record of the first call.
 func TestLateOrderIDIsRecordedAfterAConcurrentClaim(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 1)...)
 		r := callResult{job: claim(t, s, 1, 0, "T")[0], Result: row.Result{OrderID: "o"}}
 		set(t, db, r.job.UserData, `state = 'created'`)
@@ -174,8 +157,7 @@ func TestOrderIDBelongsToOneRowOnly(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		same := &service{order: func(string) string { return "one" }}
 		s := openStore(t, db, Config{Service: same, Slots: 8})
-		queue(t, s, payouts("a", 8)...)
-		runBatch(t, s, nil)
+		send(t, s, payouts("a", 8)...)
 		assert.Equal(t, map[State]int64{StatePending: 1, StateUnknown: 7}, count(t, s, KindPayout))
 	})
 }
@@ -192,10 +174,8 @@ func TestUserDataIsDerived(t *testing.T) {
 
 // Every change repeats the state and the version, and takes the row from the queue, whoever locks the row.
 func TestRowThatHasChangedIsNotSaved(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
-		queue(t, s, payouts("a", 1)...)
-		id := derived("test", KindPayout, "a-0000")
+	eachStore(t, func(t *testing.T, db database, s *Store) {
+		id := queue(t, s, payouts("a", 1)...)[0].UserData
 		for _, change := range []string{
 			`UPDATE durable_rows SET state = 'unknown'`, `UPDATE durable_rows SET version = version + 1`,
 			`DELETE FROM durable_queue`, ``,
@@ -216,8 +196,7 @@ func TestRowThatHasChangedIsNotSaved(t *testing.T) {
 
 // A claim that another process has taken over or released is not ended.
 func TestClaimOfAnotherTokenIsNotChanged(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 1)...)
 		j := claim(t, s, 1, 0, "T")[0]
 		err := s.ledger.Change(t.Context(), j.UserData, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
@@ -232,8 +211,7 @@ func TestClaimOfAnotherTokenIsNotChanged(t *testing.T) {
 
 // A queue entry that does not fit its row starts no call.
 func TestRowsOfAnotherStateAreNotClaimed(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 3)...)
 		claimed := claim(t, s, 1, 0, "T")
 		require.Len(t, claimed, 1)
@@ -278,14 +256,10 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 func TestPayoutIsClaimedWhenDue(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return notSent() }}
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: f}, clock)
-		setClock(t, db, clock.Now())
+		s, clock := openClocked(t, db, Config{Service: f})
 		queued := queue(t, s, payouts("a", 1)...)
 		for claims := range 2 {
-			n, err := s.RunBatch(t.Context(), BatchLimit{Rows: 3})
-			require.NoError(t, err)
-			assert.Equal(t, 1, n)
+			assert.Equal(t, 1, runBatch(t, s, nil))
 			assert.EqualValues(t, claims+1, get(t, s, queued[0].UserData).Claims)
 			pass(t, db, clock, time.Minute)
 		}

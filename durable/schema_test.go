@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 func TestOpenAndMigrateRejectTablesOfAnotherVersion(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		for _, version := range []int{3, 5} {
 			db.Exec(t, fmt.Sprintf(`UPDATE durable_version SET version = %d`, version))
 			_, err := Open(t.Context(), db.DB, config(Config{}))
@@ -26,10 +25,14 @@ func TestOpenAndMigrateRejectTablesOfAnotherVersion(t *testing.T) {
 		db.Exec(t, `UPDATE durable_version SET version = 4`)
 		queue(t, s, payouts("a", 1)...)
 		rolledBack := openStore(t, db, Config{}) // a process of another program with the same version
-		calls := runBatch(t, rolledBack, nil)
-		assert.Equal(t, 1, calls)
+		assert.Equal(t, 1, runBatch(t, rolledBack, nil))
 	})
 }
+
+// deaf is a client without a DecodeError.
+type deaf struct{ *service }
+
+func (deaf) DecodesErrors() bool { return false }
 
 func TestMigrateSucceedsInSeveralProcessesAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db database) {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
@@ -26,8 +25,7 @@ func TestLeaseTimerMeasuresOneClaim(t *testing.T) {
 }
 
 func TestEndedLeaseDoesNotWaitBehindManyClaims(t *testing.T) {
-	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{})
+	eachStore(t, func(t *testing.T, db database, s *Store) {
 		db.Exec(t, `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
 			INSERT INTO durable_claims (user_data, kind, token, claims, claimed_at, ends_at, created_at)
 			SELECT 'u' || i, 'payout', CASE i WHEN 0 THEN 'Z' ELSE 'A' || i END, 1, 0,
@@ -43,9 +41,8 @@ func TestEndedLeaseDoesNotWaitBehindManyClaims(t *testing.T) {
 func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(n int, _ string) error { return unanswered("") }}
-		base := time.Now().Add(time.Hour)
-		clock := &clocks{process: base}
-		s := openShimmed(t, db, Config{Service: f}, clock)
+		s, clock := openClocked(t, db, Config{Service: f})
+		base := clock.Now()
 		for _, ahead := range []time.Duration{54 * time.Minute, 24 * time.Hour} {
 			f.calls = 0
 			setClock(t, db, base.Add(ahead))
@@ -74,9 +71,8 @@ func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
 func TestGraceIgnoresAWrongClock(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
-		base := time.Now().Add(time.Hour)
-		clock := &clocks{process: base}
-		s := openShimmed(t, db, Config{Service: f}, clock)
+		s, clock := openClocked(t, db, Config{Service: f})
+		base := clock.Now()
 		setClock(t, db, base.Add(24*time.Hour))
 		r := pay(t, s, "")
 		setClock(t, db, base)
@@ -105,9 +101,7 @@ func TestUnresolvedClaimsAreReleased(t *testing.T) {
 		set(t, db, jobs[0].UserData, `state = 'starting'`) // the commit arrives even later
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StateCreated: 5}, count(t, s, KindPayout))
-		n, err := s.RunBatch(t.Context(), BatchLimit{})
-		require.NoError(t, err, "a released claim is not a lost one")
-		assert.Equal(t, 5, n)
+		assert.Equal(t, 5, runBatch(t, s, nil), "a released claim is not a lost one")
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, map[State]int64{StatePending: 5}, count(t, s, KindPayout), "with claims of other tokens")
 		set(t, db, "", `state = 'unknown'`)
@@ -148,8 +142,7 @@ func TestLeaseEndsByTwoClocks(t *testing.T) {
 		assert.Equal(t, row.NotCalled, v.Kind)
 		require.ErrorIs(t, s.settle(t.Context(), jobs[0], v), ErrChanged)
 		assert.Equal(t, StateUnknown, get(t, s, jobs[0].UserData).State)
-		n, _ := f.starts()
-		assert.Zero(t, n)
+		f.requireStarts(t, 0)
 	})
 }
 
@@ -182,8 +175,7 @@ func TestGraceEndsByTwoClocks(t *testing.T) {
 // The grace begins with the claim, also for the sweeper that has watched the lease of a dead process.
 func TestGraceIncludesTheLease(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock := &clocks{process: time.Now()}
-		s := openShimmed(t, db, Config{Service: &service{}}, clock)
+		s, clock := openClocked(t, db, Config{Service: &service{}})
 		db.Exec(t, `INSERT INTO durable_rows (kind, user_data, type, amount, state, due_at, created_at, updated_at)
 			SELECT 'payment', 'u', 'card', '10.50', 'created', ms, ms AS created_at, ms FROM (SELECT `+shim+` AS ms) AS clock`,
 			`INSERT INTO durable_queue SELECT kind, generation, due_at, user_data, created_at FROM durable_rows`)
@@ -233,15 +225,15 @@ func TestSweepAsksForManyRowsAtOnce(t *testing.T) {
 // A restored backup has lost the calls of two payments. OnChange rejects the notifications of their success for now.
 func TestPaymentWithAnUnappliedNotificationDoesNotEnd(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		clock, broken := &clocks{process: time.Now()}, errors.New("no shop")
-		s := openShimmed(t, db, Config{
+		broken := errors.New("no shop")
+		s, clock := openClocked(t, db, Config{
 			Service:  &service{before: func(int, string) error { return notSent() }},
 			OnChange: func(context.Context, *sql.Tx, Event) error { return broken },
-		}, clock)
+		})
 		created, unknown := pay(t, s, "a"), pay(t, s, "b")
 		set(t, db, unknown.UserData, `state = 'unknown', error_code = 'E1'`)
 		for _, r := range []Row{created, unknown} {
-			n := notice(paymentsvc.EventPaymentStatusChanged, r.UserData, "o-"+r.UserData, paymentsvc.StatusSuccess)
+			n := notice(paymentChanged, r.UserData, "o-"+r.UserData, success)
 			require.ErrorIs(t, s.Notified(t.Context(), n), broken)
 		}
 		require.NoError(t, s.reconcile(t.Context())) // begins to watch the unknown payment

@@ -19,6 +19,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
 func openWitnessed(ctx context.Context, db *sql.DB, client *paymentsvc.Client) (*durable.Store, error) {
@@ -146,15 +147,12 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func TestWitnessesOfThePageKeepTheHighestMark(t *testing.T) {
 	_ = openWitnessed // compiled
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "other.db")+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), `CREATE TABLE witness (name TEXT PRIMARY KEY, mark BIGINT NOT NULL)`)
-	require.NoError(t, err)
+	db := dbtest.SQLite(t)
+	db.Exec(t, `CREATE TABLE witness (name TEXT PRIMARY KEY, mark BIGINT NOT NULL)`)
 	server := httptest.NewServer(&store{})
 	defer server.Close()
 	for name, w := range map[string]durable.Witness{
-		"table": tableWitness{db, "payouts"}, "object": objectWitness{server.Client(), server.URL + "/mark"},
+		"table": tableWitness{db.DB, "payouts"}, "object": objectWitness{server.Client(), server.URL + "/mark"},
 		"file": durable.FileWitness(filepath.Join(t.TempDir(), "mark")),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,6 +32,12 @@ func lines(from, to int) (list []string) {
 	return list
 }
 
+// previewed shows the preview of an action, and returns its confirmation.
+func (o *office) previewed(action url.Values) url.Values {
+	o.t.Helper()
+	return confirmation(o.respond(200, http.MethodPost, "/bulk", action), `id="confirm"`)
+}
+
 func TestRowsOfAFileAreSortedByLine(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	o.queue("march", slices.Repeat([]string{"1.00"}, 120)...)
@@ -45,8 +51,7 @@ func TestRowsOfAFileAreSortedByLine(t *testing.T) {
 
 func TestBulkPreviewListsItsRowsByLine(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	amounts := append(slices.Repeat([]string{"3.00"}, 30), "1.00")
-	o.queue("march", amounts...)
+	o.queue("march", append(slices.Repeat([]string{"3.00"}, 30), "1.00")...)
 	o.age(t)
 	form := url.Values{"decision": {"again"}, "scope": {"all"}, "batch": {"march"}, "order": {"line"}}
 	page := o.request(http.MethodPost, "/bulk", form).Body.String()
@@ -95,8 +100,7 @@ func TestDecisionsThatFailHalfWayAreCounted(t *testing.T) {
 	o.exec(`CREATE TRIGGER full BEFORE INSERT ON durable_decisions
 		WHEN (SELECT COUNT(*) FROM durable_decisions) = 1 BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
 	form := url.Values{"decision": {"unpaid"}, "user_data": {queued[0].UserData, queued[1].UserData}}
-	form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
+	form = o.previewed(form)
 	assert.Contains(t, o.respond(503, http.MethodPost, "/bulk", form), "Rows decided before the error: 1.")
 }
 
@@ -128,8 +132,7 @@ func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 	seen := o.queue("april", "3.00", "2.00")[1]
 	send()
 	version := o.row(seen.UserData).Version
-	form = hidden(o.request(http.MethodPost, "/bulk", again).Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
+	form = o.previewed(again)
 	decideUnpaid()
 	other := o.queue("may", "3.00", "3.00", "2.00")[2]
 	send()
@@ -141,18 +144,14 @@ func TestConfirmationAppliesOnlyToTheRowsSeen(t *testing.T) {
 
 func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 	o := newOffice(t, ops.Config{})
-	hold := func() {
-		o.hold()
-	}
-	hold()
+	o.hold()
 	o.queue("march", "1.00")
 	release := url.Values{"decision": {"release"}, "scope": {"all"}, "held": {"1"}}
 	form := o.confirm("/bulk", nil, o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
-	hold()
+	o.hold()
 	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
-	form = hidden(o.request(http.MethodPost, "/bulk", release).Body.String(), `id="confirm"`)
-	form.Set("sure", "yes")
-	hold() // another restore, while the payouts are held
+	form = o.previewed(release)
+	o.hold() // another restore, while the payouts are held
 	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
 	o.send()
 	assert.Zero(t, o.service.total())
@@ -231,8 +230,7 @@ func TestReleaseStopsAtAnotherHold(t *testing.T) {
 		o.hold()
 		o.queue("march", slices.Repeat([]string{"1.00"}, 1001)...)
 		form := url.Values{"scope": {"all"}, "decision": {"release"}, "held": {"1"}}
-		form = hidden(o.request(http.MethodPost, "/bulk", form).Body.String(), `id="confirm"`)
-		form.Set("sure", "yes")
+		form = o.previewed(form)
 		o.exec(fmt.Sprintf(`CREATE TRIGGER again AFTER UPDATE ON durable_mark
 			WHEN (SELECT COUNT(*) FROM durable_rows WHERE generation = 2) = %d
 			BEGIN UPDATE durable_control SET generation = 3; END`, released))

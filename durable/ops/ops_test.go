@@ -27,6 +27,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/ops"
 )
 
@@ -112,19 +113,14 @@ func newOffice(t *testing.T, c ops.Config) *office { return newOfficeWith(t, c, 
 
 func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
-	o := &office{t: t, service: &service{started: map[string]int{}}}
-	var err error
-	o.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "ops.db")+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
-	require.NoError(t, err)
-	o.db.SetMaxOpenConns(1)
-	t.Cleanup(func() { _ = o.db.Close() })
+	o := &office{t: t, service: &service{started: map[string]int{}}, db: dbtest.SQLite(t).DB}
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
 	if c.Login == nil {
 		c.Login = ada
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	d.Service, d.Project, d.MaxConsecutiveRejections, d.Log = o.service, "test", -1, quiet
+	var err error
 	o.store, err = durable.Open(t.Context(), o.db, d)
 	require.NoError(t, err)
 	c.Log = quiet
@@ -243,12 +239,26 @@ func hidden(page, id string) url.Values {
 	return fields
 }
 
-// confirm sends a form of a page, with its hidden fields and the confirmation, and returns the form.
+// assertTexts asserts that a page contains texts.
+func assertTexts(t *testing.T, page string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		assert.Contains(t, page, text)
+	}
+}
+
+// confirmation returns the hidden fields of a form of a page, with the confirmation.
+func confirmation(page, id string) url.Values {
+	form := hidden(page, id)
+	form.Set("sure", "yes")
+	return form
+}
+
+// confirm sends the confirmation of a form of a page with more fields, and returns the form.
 func (o *office) confirm(path string, fields url.Values, page, id string) url.Values {
 	o.t.Helper()
-	form := hidden(page, id)
+	form := confirmation(page, id)
 	maps.Copy(form, fields)
-	form.Set("sure", "yes")
 	require.Equal(o.t, 303, o.request(http.MethodPost, path, form).Code)
 	return form
 }
@@ -258,17 +268,10 @@ func ada(*http.Request) (string, bool) { return "ada", true }
 
 func TestOverviewShowsRowsInNeedOfReview(t *testing.T) {
 	o := newOffice(t, ops.Config{Notice: "a demo"})
-	for _, text := range []string{"1234.50 XTS", "No row needs review.", "None yet.", "a demo"} {
-		assert.Contains(t, o.page("/"), text)
-	}
+	assertTexts(t, o.page("/"), "1234.50 XTS", "No row needs review.", "None yet.", "a demo")
 	queued := o.queue("march", "1.00", "2.00", "2.50")
-	page := o.page("/?refresh=1")
-	for _, text := range []string{
-		"2 need review, oldest ", "march.csv", "3 of 3", "salary-2", "••••\u00a01111", "/row/" + queued[1].UserData,
-		`state=pending">1<`, `state=unknown">2<`,
-	} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, o.page("/?refresh=1"), "2 need review, oldest ", "march.csv", "3 of 3", "salary-2",
+		"••••\u00a01111", "/row/"+queued[1].UserData, `state=pending">1<`, `state=unknown">2<`)
 	assert.Equal(t, "5", o.request(http.MethodGet, "/?refresh=1", nil).Header().Get("Refresh"))
 	assert.Contains(t, o.page("/files"), "batch=march")
 }
@@ -373,11 +376,8 @@ func TestAgesAreShownAndFiltered(t *testing.T) {
 		o.exec(statement, queued[0].UserData)
 	}
 	overview := o.page("/")
-	for _, text := range []string{
-		`state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d", "1 of them pending for too long",
-	} {
-		assert.Contains(t, overview, text)
-	}
+	assertTexts(t, overview, `state=pending">2</a> <span class="quiet">oldest 3 d`, "2 need review, oldest 3 d",
+		"1 of them pending for too long")
 	const overdue = "Pending, 3 d after its creation: its notification may be lost."
 	unclear := strings.Index(overview, "No clear response")
 	assert.Less(t, strings.Index(overview, overdue), unclear, "the oldest is the first")
@@ -506,9 +506,7 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	assert.Equal(t, 2, o.service.starts(queued[3].UserData), "it was sent again")
 	assert.NotContains(t, o.page("/row/"+queued[2].UserData), `id="order-paid"`, "its order_id is known")
 	page := o.page("/row/" + queued[0].UserData + "?done=paid")
-	for _, text := range []string{"It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111"} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, page, "It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111")
 }
 
 func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
@@ -580,17 +578,15 @@ func TestFormOfAnEarlierPauseOrHoldEndsNoLaterOne(t *testing.T) {
 		require.NoError(t, o.store.Pause(t.Context(), "grace", reason))
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", resume).Code, "a later pause with the same reason")
 		o.hold()
-		end := hidden(page, `id="end-hold"`)
+		end := confirmation(page, `id="end-hold"`)
 		end.Set("do", "end-hold")
-		end.Set("sure", "yes")
 		assert.Equal(t, 422, o.request(http.MethodPost, "/control", end).Code)
 	}
 	status, err := o.store.Status(t.Context())
 	require.NoError(t, err)
 	assert.True(t, status.Paused && status.Hold)
-	end := hidden(o.page("/"), `id="end-hold"`)
+	end := confirmation(o.page("/"), `id="end-hold"`)
 	end.Set("do", "end-hold")
-	end.Set("sure", "yes")
 	o.exec(`CREATE TRIGGER again BEFORE UPDATE OF hold ON durable_control
 		BEGIN SELECT RAISE(IGNORE); END`) // the form fits, but another hold begins before the statement
 	assert.Contains(t, o.respond(422, http.MethodPost, "/control", end), "The pause or the hold has changed meanwhile")
@@ -779,9 +775,7 @@ func TestLargeFilesAreCountedUpToALimit(t *testing.T) {
 		o.copyRow("march", batch, 10_001)
 	}
 	page := o.page("/files")
-	for _, text := range []string{"10000 of the last 10000<", "100 of the last 100<", "1 of 1<"} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, page, "10000 of the last 10000<", "100 of the last 100<", "1 of 1<")
 	assert.Equal(t, 2, strings.Count(page, "10000 of the last 10000<"), "the page counts 20000 payouts")
 	assert.Contains(t, o.page("/"), "5000 of the last 5000<")
 	o.exec(`UPDATE durable_rows SET review_reason = 'look'
@@ -850,12 +844,8 @@ func TestUnreadableNotificationsAreReviewed(t *testing.T) {
 	}))
 	assert.Contains(t, o.page("/"), "2 unreadable notifications, oldest")
 	page := o.page("/unreadable")
-	for _, text := range []string{
-		"status: missing", `{&#34;order_id&#34;:&#34;&lt;b&gt;\u202eé\xff\x00&#34;}` + "\n</pre>",
-		"70018 bytes, the first 65536 are stored", "26 bytes ·", "••••\u00a01111xxx",
-	} {
-		assert.Contains(t, page, text)
-	}
+	assertTexts(t, page, "status: missing", `{&#34;order_id&#34;:&#34;&lt;b&gt;\u202eé\xff\x00&#34;}`+"\n</pre>",
+		"70018 bytes, the first 65536 are stored", "26 bytes ·", "••••\u00a01111xxx")
 	assert.NotContains(t, page, "4111")
 	list, err := o.store.Unreadable(t.Context())
 	require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -34,18 +33,7 @@ import (
 // eachDatabase runs f with an empty SQLite database, and with an empty PostgreSQL database if TEST_DATABASE_URL names a
 // server, as with .ci/postgres.
 func eachDatabase(t *testing.T, f func(t *testing.T, c ImportConfig)) {
-	t.Run("SQLite", func(t *testing.T) {
-		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "payouts.db")+
-			"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
-		require.NoError(t, err)
-		db.SetMaxOpenConns(1)
-		f(t, openStore(t, db))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		db, err := sql.Open("pgx", dbtest.Postgres(t))
-		require.NoError(t, err)
-		f(t, openStore(t, db))
-	})
+	dbtest.Each(t, func(t *testing.T, db dbtest.Database) { f(t, openStore(t, db.DB)) })
 }
 
 // unused is a service without calls.
@@ -55,7 +43,6 @@ func (unused) DecodesErrors() bool { return true }
 
 func openStore(t *testing.T, db *sql.DB) ImportConfig {
 	t.Helper()
-	t.Cleanup(func() { _ = db.Close() })
 	require.NoError(t, durable.Migrate(t.Context(), db))
 	store, err := durable.Open(t.Context(), db, durable.Config{
 		Service: unused{}, Project: "test", AllowUnsafeDatabase: true, Log: slog.New(slog.DiscardHandler),
@@ -79,6 +66,14 @@ func imported(t *testing.T, c ImportConfig, file string) Result {
 	result, err := Import(t.Context(), c, strings.NewReader(file))
 	require.NoError(t, err)
 	return result
+}
+
+// requireImportError requires that Import returns an error that wraps want and contains text.
+func requireImportError(t *testing.T, c ImportConfig, file string, want error, text string) {
+	t.Helper()
+	_, err := Import(t.Context(), c, strings.NewReader(file))
+	require.ErrorIs(t, err, want)
+	require.ErrorContains(t, err, text)
 }
 
 // The second file has the references of the first, as if they named persons.
@@ -114,15 +109,11 @@ func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 		assert.EqualValues(t, 3, r.Elsewhere)
 		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"} // rejects the third payout
 		for _, again := range []string{file, file + "\n", file + "\n"} {
-			_, err := Import(t.Context(), c, strings.NewReader(again))
-			require.ErrorIs(t, err, durable.ErrInvalid)
-			assert.ErrorContains(t, err, "read another reference in line 2")
+			requireImportError(t, c, again, durable.ErrInvalid, "read another reference in line 2")
 		}
 		assert.Len(t, stored(t, c), 3)
 		prune(t, c, "%")
-		_, err := Import(t.Context(), c, strings.NewReader(file))
-		require.ErrorIs(t, err, durable.ErrInvalid)
-		assert.ErrorContains(t, err, "are pruned")
+		requireImportError(t, c, file, durable.ErrInvalid, "are pruned")
 		assert.Empty(t, stored(t, c))
 	})
 }
@@ -143,9 +134,8 @@ func prune(t *testing.T, c ImportConfig, pattern string) {
 // The replica does not have these payouts yet.
 func TestImportRejectsAnotherColumnOfAnImportAtTheSameTime(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		replica, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "replica.db"))
-		require.NoError(t, err)
-		openStore(t, replica)
+		replica := openStore(t, dbtest.SQLite(t).DB).DB
+		var err error
 		c.Store, err = durable.Open(t.Context(), c.DB, durable.Config{
 			Service: unused{}, Project: "test", AllowUnsafeDatabase: true, ReadDB: replica, Log: slog.New(slog.DiscardHandler),
 		})
@@ -232,11 +222,9 @@ func TestImportStoresEachPayoutOnce(t *testing.T) {
 func TestImportStoresNothingUnexpected(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		c.ExpectRows = 11
-		_, err := Import(t.Context(), c, strings.NewReader(fileOf(10)))
-		require.ErrorIs(t, err, ErrUnexpected)
+		requireImportError(t, c, fileOf(10), ErrUnexpected, "10 payouts, want 11")
 		c.ExpectRows = 0
-		_, err = Import(t.Context(), c, strings.NewReader(header+"a,1,x\nb,2,x\ntotal,3,x\n"))
-		require.ErrorIs(t, err, ErrTotalRow)
+		requireImportError(t, c, header+"a,1,x\nb,2,x\ntotal,3,x\n", ErrTotalRow, "line 4")
 		assert.Empty(t, stored(t, c))
 		for batch, err := range c.Store.Batches(t.Context()) {
 			t.Error("a batch was stored", batch, err)
@@ -347,8 +335,7 @@ func TestImportReportsTheFailedDatabase(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		require.NoError(t, c.DB.Close())
 		c.Wait = -1
-		_, err := Import(t.Context(), c, strings.NewReader(fileOf(1)))
-		require.ErrorIs(t, err, ErrDatabase)
+		requireImportError(t, c, fileOf(1), ErrDatabase, "closed")
 		require.ErrorIs(t, WriteResults(t.Context(), io.Discard, c.Store, durable.Filter{}), ErrDatabase)
 	})
 }
@@ -370,10 +357,25 @@ func TestImportWakesInTheTransactionOfNewPayouts(t *testing.T) {
 		assert.Equal(t, 2, wakes, "nothing is new")
 		c.Wait = -1 // no retries
 		c.Wake = func(context.Context, *sql.Tx) error { return io.ErrUnexpectedEOF }
-		_, err := Import(t.Context(), c, strings.NewReader(header+"new,1.50,"+card+"\n"))
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		requireImportError(t, c, header+"new,1.50,"+card+"\n", io.ErrUnexpectedEOF, "")
 		assert.Len(t, stored(t, c), batchRows+1, "it was rolled back")
 	})
+}
+
+// results returns the results of the payouts of a batch, or of all payouts for "".
+func results(t *testing.T, c ImportConfig, batch string) string {
+	t.Helper()
+	var out strings.Builder
+	require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: batch}))
+	return out.String()
+}
+
+// fileResults returns the results of a file.
+func fileResults(t *testing.T, c ImportConfig, file string) string {
+	t.Helper()
+	var out strings.Builder
+	require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(file), Options{}))
+	return out.String()
 }
 
 func TestResultsNamePrunedPayouts(t *testing.T) {
@@ -381,16 +383,9 @@ func TestResultsNamePrunedPayouts(t *testing.T) {
 		file := header + "salary-1,1.50," + card + "\nsalary-2,2.50," + card + "\n"
 		result := imported(t, c, file)
 		prune(t, c, "salary-1")
-		var out strings.Builder
-		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(file), Options{}))
-		assert.Contains(t, out.String(), "\nsalary-1,2,1.50,pruned,,,,,\nsalary-2,3,2.50,created,")
-		out.Reset()
-		other := header + "salary-1,1.51," + card + "\n"
-		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(other), Options{}))
-		assert.Contains(t, out.String(), "\nsalary-1,2,1.51,conflict,")
-		out.Reset()
-		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
-		assert.True(t, strings.HasSuffix(out.String(), ",\n,,,pruned,,,1 payout,,\n"), out.String())
+		assert.Contains(t, fileResults(t, c, file), "\nsalary-1,2,1.50,pruned,,,,,\nsalary-2,3,2.50,created,")
+		assert.Contains(t, fileResults(t, c, header+"salary-1,1.51,"+card+"\n"), "\nsalary-1,2,1.51,conflict,")
+		assert.Regexp(t, `,\n,,,pruned,,,1 payout,,\n$`, results(t, c, result.Batch))
 		again := imported(t, c, file)
 		assert.Equal(t, []int64{0, 2}, []int64{again.New, again.Known})
 	})
@@ -459,6 +454,7 @@ func openRestarting(t *testing.T) (*network, ImportConfig) {
 	n := &network{refused: func() {}}
 	config.DialFunc = n.dial
 	db := stdlib.OpenDB(*config)
+	t.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
 	return n, openStore(t, db)
 }
@@ -503,32 +499,26 @@ func TestImportEndsItsRetries(t *testing.T) {
 	n.refuse, c.Wait = 0, time.Hour
 	_, err = c.DB.ExecContext(t.Context(), `DROP TABLE durable_batches`)
 	require.NoError(t, err)
-	_, err = Import(t.Context(), c, strings.NewReader(fileOf(1)))
-	require.ErrorIs(t, err, ErrDatabase, "a rejected statement is not retried")
+	requireImportError(t, c, fileOf(1), ErrDatabase, "durable_batches") // a rejected statement is not retried
 }
 
 func TestWriteResultsNamesPayoutsByReference(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		imported(t, c, header+"salary-1,1.50,"+card+"\n")
 		result := imported(t, c, header+"\"salary, 2\",2.50,"+card+"\n")
-		var out strings.Builder
 		id := stored(t, c)[0].UserData
-		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{}))
-		assert.Contains(t, out.String(), "salary-1,2,1.50,created,,,")
-		out.Reset()
-		require.NoError(t, WriteResults(t.Context(), &out, c.Store, durable.Filter{Batch: result.Batch}))
+		assert.Contains(t, results(t, c, ""), "salary-1,2,1.50,created,,,")
 		assert.Equal(t, "reference,line,amount,state,order_id,error_code,review,user_data,held\n"+
-			"\"salary, 2\",2,2.50,created,,,,"+id+",\n", out.String())
-		out.Reset()
+			"\"salary, 2\",2,2.50,created,,,,"+id+",\n", results(t, c, result.Batch))
 		other := header + "unknown,1,x\n\"salary, 2\",2.50," + card + "\nsalary-1,9," + card + "\nx,none,y\n"
-		require.NoError(t, WriteFileResults(t.Context(), &out, c.Store, strings.NewReader(other), Options{}))
+		out := fileResults(t, c, other)
 		for _, want := range []string{
 			"\nunknown,2,1,not imported,", "\n\"salary, 2\",3,2.50,created,", "\nsalary-1,4,9,conflict,",
 			"\n,5,,rejected row,,,\"amount",
 		} {
-			assert.Contains(t, out.String(), want)
+			assert.Contains(t, out, want)
 		}
-		assert.NotContains(t, out.String(), card)
+		assert.NotContains(t, out, card)
 	})
 }
 
@@ -557,10 +547,8 @@ func TestResultsContainNoFormula(t *testing.T) {
 		for _, reference := range formulas {
 			content += reference + ",1,x\n"
 		}
-		read := func(write func(io.Writer) error) (references []string) {
-			var out strings.Builder
-			require.NoError(t, write(&out))
-			records, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+		read := func(results string) (references []string) {
+			records, err := csv.NewReader(strings.NewReader(results)).ReadAll()
 			require.NoError(t, err)
 			for _, record := range records[1:] {
 				assert.Equal(t, "'", record[0][:1])
@@ -568,17 +556,10 @@ func TestResultsContainNoFormula(t *testing.T) {
 			}
 			return references
 		}
-		ofFile := func(content string) func(io.Writer) error {
-			return func(w io.Writer) error {
-				return WriteFileResults(t.Context(), w, c.Store, strings.NewReader(content), Options{})
-			}
-		}
-		assert.Equal(t, formulas, read(ofFile(content)), "not imported")
+		assert.Equal(t, formulas, read(fileResults(t, c, content)), "not imported")
 		imported(t, c, content)
-		assert.Equal(t, formulas, read(ofFile(content)))
-		assert.Equal(t, formulas, read(ofFile(strings.ReplaceAll(content, ",1,", ",2,"))), "conflicts")
-		assert.ElementsMatch(t, formulas, read(func(w io.Writer) error {
-			return WriteResults(t.Context(), w, c.Store, durable.Filter{})
-		}))
+		assert.Equal(t, formulas, read(fileResults(t, c, content)))
+		assert.Equal(t, formulas, read(fileResults(t, c, strings.ReplaceAll(content, ",1,", ",2,"))), "conflicts")
+		assert.ElementsMatch(t, formulas, read(results(t, c, "")))
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
 	"github.com/riverqueue/river/rivermigrate"
@@ -42,7 +41,7 @@ func (f *service) InitPayout(_ context.Context, r paymentsvc.PayoutRequest) (*pa
 
 // process is a Store with a client of River, as a process has them.
 type process struct {
-	db     *sql.DB
+	db     dbtest.Database
 	store  *durable.Store
 	queue  *Queue
 	client *river.Client[*sql.Tx]
@@ -51,21 +50,17 @@ type process struct {
 func newProcess(t *testing.T, address string, f durable.Service, c Config) *process {
 	t.Helper()
 	ctx := t.Context()
-	p := &process{}
-	var err error
-	p.db, err = sql.Open("pgx", address)
-	require.NoError(t, err)
-	t.Cleanup(func() { p.db.Close() })
+	p := &process{db: dbtest.Open(t, address)}
 	pool, err := pgxpool.New(ctx, address)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	require.NoError(t, durable.Migrate(ctx, p.db))
+	require.NoError(t, durable.Migrate(ctx, p.db.DB))
 	quiet := slog.New(slog.DiscardHandler)
-	migrator, err := rivermigrate.New(riverdatabasesql.New(p.db), &rivermigrate.Config{Logger: quiet})
+	migrator, err := rivermigrate.New(riverdatabasesql.New(p.db.DB), &rivermigrate.Config{Logger: quiet})
 	require.NoError(t, err)
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	require.NoError(t, err)
-	p.store, err = durable.Open(ctx, p.db, durable.Config{
+	p.store, err = durable.Open(ctx, p.db.DB, durable.Config{
 		Service: f, Project: "test", Log: quiet, AllowUnsafeDatabase: true,
 	})
 	require.NoError(t, err)
@@ -76,7 +71,7 @@ func newProcess(t *testing.T, address string, f durable.Service, c Config) *proc
 		FetchCooldown: river.FetchCooldownMin, // River notifies of a queue's inserts once in this time
 	}
 	require.NoError(t, p.queue.AddTo(config))
-	p.client, err = river.NewClient(riverdatabasesql.NewWithPgxListener(p.db, pool), config)
+	p.client, err = river.NewClient(riverdatabasesql.NewWithPgxListener(p.db.DB, pool), config)
 	require.NoError(t, err)
 	return p
 }
@@ -102,12 +97,6 @@ func (p *process) add(t *testing.T, from, to int) {
 	require.NoError(t, tx.Commit())
 }
 
-func (p *process) count(t *testing.T, query string) (n int) {
-	t.Helper()
-	require.NoError(t, p.db.QueryRowContext(t.Context(), query).Scan(&n))
-	return n
-}
-
 func (p *process) pending(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -125,12 +114,12 @@ func TestJobsPayEachPayoutOnce(t *testing.T) {
 	a.start(t)
 	b.start(t)
 	require.Eventually(t, func() bool { // the jobs that each Start and the leader insert
-		return a.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) == 3
+		return a.db.Number(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) == 3
 	}, time.Minute, 5*time.Millisecond)
 	a.add(t, 0, 300)
 	a.pending(t, 300)
-	assert.Equal(t, 4, a.count(t, `SELECT COUNT(*) FROM river_job`), "one for 300 payouts")
-	assert.Zero(t, a.count(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`))
+	assert.Equal(t, 4, a.db.Number(t, `SELECT COUNT(*) FROM river_job`), "one for 300 payouts")
+	assert.Zero(t, a.db.Number(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`))
 	assert.Len(t, f.started, 300)
 	for userData, n := range f.started {
 		assert.Equal(t, 1, n, userData)
@@ -144,17 +133,17 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 	p.add(t, 0, 5)
 	generation, err := p.store.HoldPayouts(t.Context(), "person", "restored")
 	require.NoError(t, err)
-	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job`))
+	assert.Zero(t, p.db.Number(t, `SELECT COUNT(*) FROM river_job`))
 	p.start(t)
 	require.Eventually(t, func() bool {
-		return p.count(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 2
+		return p.db.Number(t, `SELECT COUNT(*) FROM river_job WHERE state = 'completed'`) > 2
 	}, time.Minute, 5*time.Millisecond)
 	assert.Empty(t, f.started)
 	p.count(t, `UPDATE durable_control SET held_at = 0 RETURNING 1`) // the end of Grace
 	_, err = p.store.Release(t.Context(), "person", generation, durable.Filter{})
 	require.NoError(t, err)
 	p.pending(t, 5)
-	assert.Zero(t, p.count(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`), "a hold is no error")
+	assert.Zero(t, p.db.Number(t, `SELECT COUNT(*) FROM river_job WHERE errors IS NOT NULL`), "a hold is no error")
 
 	require.NoError(t, p.client.Stop(t.Context()))
 	require.NoError(t, p.db.Close())
@@ -170,12 +159,10 @@ func TestStartContinuesAfterAKill(t *testing.T) {
 		if n == 0 {
 			_, err := p.client.Insert(t.Context(), Batch{}, p.queue.options())
 			require.NoError(t, err)
-			_, err = p.db.ExecContext(t.Context(), `UPDATE river_job
-				SET state = 'running', attempt = 1, attempted_at = now(), attempted_by = '{dead}'`)
-			require.NoError(t, err)
-			_, err = p.db.ExecContext(t.Context(), `INSERT INTO river_leader (leader_id, elected_at, expires_at)
+			p.db.Exec(t,
+				`UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now(), attempted_by = '{dead}'`,
+				`INSERT INTO river_leader (leader_id, elected_at, expires_at)
 				VALUES ('dead', now(), now() + INTERVAL '1 hour')`)
-			require.NoError(t, err)
 		}
 		p.queue.woken = p.queue.now().Add(time.Hour) // the wake-up of the dead process is lost
 		p.add(t, 2*n, 2*n+1)
@@ -183,14 +170,14 @@ func TestStartContinuesAfterAKill(t *testing.T) {
 		p.pending(t, 2*n+1)
 
 		p.queue.woken = time.Time{}
-		result, err := payoutcsv.Import(t.Context(), payoutcsv.ImportConfig{DB: p.db, Store: p.store,
+		result, err := payoutcsv.Import(t.Context(), payoutcsv.ImportConfig{DB: p.db.DB, Store: p.store,
 			Wake: func(ctx context.Context, tx *sql.Tx) error { return p.queue.Wake(ctx, p.client, tx) },
 		}, strings.NewReader(fmt.Sprintf("reference,amount,destination\na%d,1.00,4111111111111111\n", 2*n+1)))
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, result.New)
 		p.pending(t, 2*n+2)
 		require.NoError(t, p.client.Stop(t.Context()))
-		assert.Equal(t, 1, p.count(t, `SELECT COUNT(*) FROM river_leader WHERE leader_id = 'dead'`))
+		assert.Equal(t, 1, p.db.Number(t, `SELECT COUNT(*) FROM river_leader WHERE leader_id = 'dead'`))
 	}
 	assert.Len(t, f.started, 6)
 }

@@ -66,8 +66,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 			})
 		}
 	})
-	out := command(t, exitError, "payouts", filepath.Join(t.TempDir(), "none.csv"))
-	assert.Contains(t, out, "none.csv")
+	assert.Contains(t, command(t, exitError, "payouts", filepath.Join(t.TempDir(), "none.csv")), "none.csv")
 }
 
 // The second file pays last month's references, and the exit status reports that it pays nobody.
@@ -137,8 +136,7 @@ func TestPayoutsPausesWithoutFunds(t *testing.T) {
 	args := append(
 		serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db")), "payouts", fileWith(t, example(t, 50)),
 	)
-	out := command(t, exitReview, args...)
-	assert.Contains(t, out, "50 created")
+	assert.Contains(t, command(t, exitReview, args...), "50 created")
 	assert.Empty(t, service.Orders())
 }
 
@@ -180,8 +178,7 @@ func TestCheckSendsNothing(t *testing.T) {
 	} {
 		database := filepath.Join(t.TempDir(), "partner.db")
 		flags := append(serviceFlags(t, service.URL, database), c.flags...)
-		out := command(t, c.code, append(flags, "check", fileWith(t, c.content))...)
-		assert.Contains(t, out, c.text)
+		assert.Contains(t, command(t, c.code, append(flags, "check", fileWith(t, c.content))...), c.text)
 		assert.NoFileExists(t, database)
 	}
 	assert.Empty(t, service.Orders())

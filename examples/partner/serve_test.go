@@ -312,8 +312,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	for _, args := range [][]string{
 		append(flags, "-project", "2003"), append(flags, "-project", "2003", "payouts", file),
 	} {
-		out := command(t, exitError, args...)
-		assert.Contains(t, out, "-database belongs to another -service")
+		assert.Contains(t, command(t, exitError, args...), "-database belongs to another -service")
 	}
 	assert.Len(t, service.Orders(), started)
 	for _, c := range []struct {
@@ -327,8 +326,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 		command(t, c.code, append(append(flags, "results"), c.args...)...)
 	}
 	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // what it warns of
-	out := command(t, exitDone, append(flags, "results")...)
-	assert.Contains(t, out, "other users can read the database")
+	assert.Contains(t, command(t, exitDone, append(flags, "results")...), "other users can read the database")
 
 	t.Chdir(t.TempDir())
 	for _, database := range []string{

@@ -46,11 +46,9 @@ func TestSettingsRejectInvalidValues(t *testing.T) {
 		{with("-error-fields", "code"), "names of two fields"},
 		{with("-error-fields", "", "-not-found-codes", "none"), "-scheme and -error-fields"},
 	} {
-		out := command(t, exitUsage, c.args...)
-		assert.Contains(t, out, c.text)
+		assert.Contains(t, command(t, exitUsage, c.args...), c.text)
 	}
-	out := command(t, exitDone, "-help")
-	assert.Contains(t, out, "Exit status")
+	assert.Contains(t, command(t, exitDone, "-help"), "Exit status")
 }
 
 func TestSettingsComeFromFlagsAndTheEnvironment(t *testing.T) {

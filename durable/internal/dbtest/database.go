@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -83,25 +84,18 @@ func (db Database) Number(t require.TestingT, query string) (n int) {
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server, err := url.Parse(os.Getenv("TEST_DATABASE_URL"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if *server == (url.URL{}) {
 		t.Skip("no PostgreSQL: TEST_DATABASE_URL is not set. Run the tests with .ci/postgres go -C durable test ./...")
 	}
 	admin, err := sql.Open("pgx", server.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := "test_" + strings.ToLower(rand.Text())
-	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
+	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		if _, err := admin.ExecContext(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Error(err)
-		}
+		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
+		assert.NoError(t, err)
 		_ = admin.Close()
 	})
 	server.Path = "/" + name
@@ -231,15 +225,11 @@ func StartPooler(t *testing.T, address string) string {
 		t.Skip("no pgbouncer: install Debian's package pgbouncer")
 	}
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
 	port := freePort(t)
 	text := fmt.Sprintf(configuration, u.Query().Get("host"), u.User.Username(), port)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	args := []string{file}
 	if os.Getuid() == 0 { // pgbouncer rejects root
 		args = append(args, "-u", "postgres")
@@ -247,9 +237,7 @@ func StartPooler(t *testing.T, address string) string {
 	command := exec.Command(program, args...) //nolint:gosec,noctx // the cleanup kills it
 	var log bytes.Buffer
 	command.Stdout, command.Stderr = &log, &log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
@@ -269,9 +257,7 @@ func StartPooler(t *testing.T, address string) string {
 func freePort(t *testing.T) int {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -280,17 +266,13 @@ func freePort(t *testing.T) int {
 func waitUntilReady(t *testing.T, address string) {
 	t.Helper()
 	db, err := sql.Open("pgx", address+"&default_query_exec_mode=exec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
 	for {
 		_, err = db.ExecContext(t.Context(), `SELECT 1`)
 		if err == nil {
 			return
 		}
-		if t.Context().Err() != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, t.Context().Err())
 	}
 }

@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 

@@ -66,9 +66,13 @@ func (c *cluster) run(name string, args ...string) {
 	}
 }
 
-func (c *cluster) init() {
-	c.t.Helper()
+// startCluster starts a server with an empty database.
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := newCluster(t)
 	c.run(c.bin+"/initdb", "-D", c.data+"/db", "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-sync")
+	c.start()
+	return c
 }
 
 func (c *cluster) start() {
@@ -143,9 +147,7 @@ func (c *cluster) putBack(directory string) {
 
 // The directory of a stopped server is copied back, so the server, its timeline and its tables are the same.
 func TestStoppedServerThatIsCopiedBackIsHeld(t *testing.T) {
-	c := newCluster(t)
-	c.init()
-	c.start()
+	c := startCluster(t)
 	db, service := prepared(t, c.address()), newService(t)
 	addMany(t, db, open(t, db, service.URL, time.Minute), "a", 200)
 	c.stop()
@@ -171,9 +173,7 @@ func TestStoppedServerThatIsCopiedBackIsHeld(t *testing.T) {
 func TestVolumeSnapshotUnderLoadIsHeld(t *testing.T) {
 	for _, alive := range []bool{true, false} {
 		t.Run(map[bool]string{true: "the processes live on", false: "the processes are killed"}[alive], func(t *testing.T) {
-			c := newCluster(t)
-			c.init()
-			c.start()
+			c := startCluster(t)
 			db, service := prepared(t, c.address()), newService(t)
 			store := open(t, db, service.URL, 3*time.Second)
 			service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
@@ -208,9 +208,7 @@ func TestVolumeSnapshotUnderLoadIsHeld(t *testing.T) {
 
 // The server crashes under load and is started again, three times.
 func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
-	c := newCluster(t)
-	c.init()
-	c.start()
+	c := startCluster(t)
 	db := prepared(t, c.address())
 	service := newService(t)
 	store, other := open(t, db, service.URL, time.Minute), open(t, opened(t, c.address()), service.URL, time.Minute)
@@ -248,10 +246,8 @@ type failover struct {
 // newFailover returns one under load. If state is "sync", commits wait for the standby, and a failover holds nothing.
 func newFailover(t *testing.T, timeout time.Duration, state string) (f *failover, stop func()) {
 	t.Helper()
-	f = &failover{primary: newCluster(t), standby: newCluster(t), service: newService(t)}
+	f = &failover{primary: startCluster(t), standby: newCluster(t), service: newService(t)}
 	f.set = func(c *durable.Config) { c.HoldOnlyOnRestore = state == "sync" }
-	f.primary.init()
-	f.primary.start()
 	f.db = prepared(t, f.primary.address())
 	f.stream, f.front = newProxy(t, f.primary.socket()), newProxy(t, f.primary.socket())
 	f.standby.run(f.standby.bin+"/pg_basebackup", "-d", "postgres://tests@"+f.stream.address(),

@@ -23,6 +23,7 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 	doubted := func(r *Row) { r.MayHaveStarted = true }
 	known := func(r *Row) { r.OrderID = "o" }
 	taken := func(r *Row) { r.OrderIDTaken = true }
+	accepted, second := Result{Kind: Started, OrderID: "o"}, Result{Kind: Started, OrderID: "p"}
 	refusedBefore := func(r *Row) { r.ErrorCode = "E1" }
 	tests := []struct {
 		name   string
@@ -34,21 +35,14 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 		may    bool
 		review string
 	}{
-		{"started", with(Payout, Starting), "T", Result{Kind: Started, OrderID: "o"}, false, Pending, false, ""},
-		{"started late", with(Payout, Unknown, doubted), "old", Result{Kind: Started, OrderID: "o"}, false, Pending, true,
-			""},
-		{"started after a return", with(Payout, Created), "old", Result{Kind: Started, OrderID: "o"}, false, Pending, false,
-			""},
-		{"started though rejected", with(Payout, Rejected), "T", Result{Kind: Started, OrderID: "o"}, false, Rejected, false,
-			"though it was rejected"},
-		{"started though failed", with(Payout, Failed), "T", Result{Kind: Started, OrderID: "o"}, false, Failed, false,
-			"counted as not paid"},
-		{"started, taken", with(Payout, Starting), "T", Result{Kind: Started, OrderID: "o"}, true, Unknown, true,
-			"another row has"},
-		{"settled, taken", with(Payout, Succeeded, known), "T", Result{Kind: Started, OrderID: "p"}, true, Succeeded, false,
-			"another row has"},
-		{"two order_ids", with(Payout, Starting, known), "T", Result{Kind: Started, OrderID: "p"}, false, Unknown, true,
-			"second order_id"},
+		{"started", with(Payout, Starting), "T", accepted, false, Pending, false, ""},
+		{"started late", with(Payout, Unknown, doubted), "old", accepted, false, Pending, true, ""},
+		{"started after a return", with(Payout, Created), "old", accepted, false, Pending, false, ""},
+		{"started though rejected", with(Payout, Rejected), "T", accepted, false, Rejected, false, "though it was rejected"},
+		{"started though failed", with(Payout, Failed), "T", accepted, false, Failed, false, "counted as not paid"},
+		{"started, taken", with(Payout, Starting), "T", accepted, true, Unknown, true, "another row has"},
+		{"settled, taken", with(Payout, Succeeded, known), "T", second, true, Succeeded, false, "another row has"},
+		{"two order_ids", with(Payout, Starting, known), "T", second, false, Unknown, true, "second order_id"},
 		{"unbegun", with(Payout, Starting), "T", Result{Kind: NotCalled}, false, Created, false, ""},
 		{"not sent", with(Payout, Starting), "T", Result{Kind: NotSent}, false, Created, false, ""},
 		{"not sent, late", with(Payout, Starting), "old", Result{Kind: NotSent}, false, "", false, ""},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,15 @@ func recorded(r Request[string], jobs ...string) Result[string] {
 		result.Recorded[c.UserData] = true
 	}
 	return result
+}
+
+// numbered returns n jobs, whose names count from first.
+func numbered(first, n int) []string {
+	jobs := make([]string, n)
+	for i := range jobs {
+		jobs[i] = strconv.Itoa(first + i)
+	}
+	return jobs
 }
 
 // bench is a scheduler whose rounds and calls are ended by the test, one by one.
@@ -183,6 +193,13 @@ func (f *flight) pause() {
 	result.Paused = true
 	f.end <- result
 	synctest.Wait()
+}
+
+// elapse ends a round with the record of its completions after a timed pause.
+func (f *flight) elapse() {
+	result := recorded(f.Request)
+	result.Elapsed = true
+	f.end <- result
 }
 
 // fail ends a round with an error and with the records of user_data.

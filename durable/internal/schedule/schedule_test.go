@@ -140,15 +140,12 @@ func TestDuplicatesAreRecordedSeparately(t *testing.T) {
 
 // A lock may have excluded a completion, so it takes part in one more round. A single writer has no such locks.
 func TestExcludedCompletionGetsOneMoreRound(t *testing.T) {
-	for rounds, want := range []int{1: 1, 2: 2} {
-		if want == 0 {
-			continue
-		}
+	for _, rounds := range []int{1, 2} {
 		var separate []string
 		bubble(t, func(c *Config[string, string]) { c.MaxRounds = rounds }, func(t *bench) {
 			t.ledger.record = func(c Completion[string]) error { separate = append(separate, c.UserData); return nil }
 			t.Go(func() { t.Record(t.Context(), Completion[string]{UserData: "a", OrderKey: "a"}) })
-			for range want {
+			for range rounds {
 				require.Empty(t, separate)
 				t.next().end <- Result[string]{}
 			}
@@ -195,11 +192,8 @@ func TestPerSecondLimitsClaims(t *testing.T) {
 	}, func(t *bench) {
 		begun, rows := time.Now(), 0
 		t.ledger.round = func(r Request[string]) (Result[string], error) {
-			jobs := make([]string, r.MaxRows)
-			for i := range jobs {
-				rows++
-				jobs[i] = strconv.Itoa(rows)
-			}
+			jobs := numbered(rows, r.MaxRows)
+			rows += r.MaxRows
 			assert.LessOrEqual(t, float64(rows), 4+4*time.Since(begun).Seconds())
 			return recorded(r, jobs...), nil
 		}
@@ -214,17 +208,11 @@ func TestPerSecondLimitsClaims(t *testing.T) {
 // When a timed pause is over, one row is tried alone.
 func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 	var probe func() ([]string, error)
-	elapsed := func(t *bench) {
-		r := t.next()
-		result := recorded(r.Request)
-		result.Elapsed = true
-		r.end <- result
-	}
 	bubble(t, nil, func(t *bench) {
 		t.ledger.probe = func() ([]string, error) { return probe() }
 		probe = func() ([]string, error) { return []string{"a"}, nil }
 		t.start(t.Context(), 2)
-		elapsed(t)
+		t.next().elapse()
 		t.none()
 		assert.Equal(t, 1, t.slots())
 		t.endCall() // the success ends the pause
@@ -234,7 +222,7 @@ func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 
 		probe = func() ([]string, error) { return nil, nil } // another process probes
 		t.start(t.Context(), 0)
-		elapsed(t)
+		t.next().elapse()
 		t.next().pause()
 		require.ErrorIs(t, t.result(), ErrPaused)
 
@@ -248,7 +236,7 @@ func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 			tokens := 0
 			t.ledger.release = func([]string) error { tokens++; return nil }
 			t.start(t.Context(), 0)
-			elapsed(t)
+			t.next().elapse()
 			require.Error(t, t.result())
 			assert.Zero(t, t.made, "a call under an unknown claim")
 			assert.Equal(t, 1, tokens)
@@ -271,25 +259,22 @@ func TestTooManyClaimsAreReleased(t *testing.T) {
 
 // The scan resumes behind the last claimed row. An empty scan from there begins anew, and so does each poll.
 func TestScanResumes(t *testing.T) {
-	behind := func(r *flight, name string) {
-		result := recorded(r.Request, name)
-		result.Next.Payouts.Key = name
-		r.end <- result
-		synctest.Wait()
-	}
 	bubble(t, func(c *Config[string, string]) { c.Slots, c.MaxRounds, c.Poll = 1, 1, time.Minute }, func(t *bench) {
 		stop := t.run()
-		for _, after := range []string{"", "a", "b"} {
+		after := ""
+		for _, name := range []string{"a", "b"} {
 			r := t.next()
 			assert.Equal(t, after, r.After.Payouts.Key)
-			if after != "b" {
-				behind(r, map[string]string{"": "a", "a": "b"}[after])
-				t.endCall()
-				continue
-			}
-			r.record()
+			result := recorded(r.Request, name)
+			result.Next.Payouts.Key = name
+			r.end <- result
+			t.endCall()
+			after = name
 		}
 		r := t.next()
+		assert.Equal(t, after, r.After.Payouts.Key)
+		r.record()
+		r = t.next()
 		assert.Zero(t, r.After, "the scan did not begin anew")
 		r.record()
 		stop()
@@ -326,14 +311,12 @@ func TestRunReturnsWithoutADatabase(t *testing.T) {
 		t.ledger.record = func(Completion[string]) error { return errCommit }
 		stop := t.run()
 		t.next().record("a", "b")
-		t.endCall()
-		r := t.next()
-		assert.Len(t, r.Completions, 1)
-		r.fail()
-		t.endCall()
-		r = t.next()
-		assert.Len(t, r.Completions, 1)
-		r.fail()
+		for range 2 {
+			t.endCall()
+			r := t.next()
+			assert.Len(t, r.Completions, 1)
+			r.fail()
+		}
 		stop()
 		time.Sleep(time.Minute)
 		require.NoError(t, t.result())
@@ -400,10 +383,7 @@ func TestProbeKeepsLimits(t *testing.T) {
 		t.ledger.probe = func() ([]string, error) { probes++; return nil, nil }
 		t.start(t.Context(), 1)
 		for range 3 {
-			r := t.claiming()
-			result := recorded(r.Request)
-			result.Elapsed = true
-			r.end <- result
+			t.claiming().elapse()
 		}
 		t.claiming().record("a")
 		require.NoError(t, t.result())
@@ -512,11 +492,7 @@ func TestPerSecondMakesNoSmallRounds(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.PerSecond, c.Slots = 100, 200 }, func(t *bench) {
 		t.start(t.Context(), 0)
 		first := t.next()
-		var jobs []string
-		for i := range first.MaxRows {
-			jobs = append(jobs, strconv.Itoa(i))
-		}
-		first.record(jobs...)
+		first.record(numbered(0, first.MaxRows)...)
 		time.Sleep(minRefill - time.Millisecond)
 		t.none()
 		time.Sleep(time.Millisecond)
@@ -564,9 +540,7 @@ func TestFailedRoundReturnsItsClaims(t *testing.T) {
 		time.Sleep(time.Second)
 		r := t.next()
 		assert.Equal(t, 1, r.MaxRows)
-		result := recorded(r.Request)
-		result.Elapsed = true
-		r.end <- result
+		r.elapse()
 		time.Sleep(time.Second)
 		r = t.next()
 		assert.Equal(t, 1, r.MaxRows, "after a probe that failed")
@@ -631,12 +605,8 @@ func TestCompletionOfALongCallDoesNotWait(t *testing.T) {
 
 func TestLargeRoundDoesNotWait(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Slots = 2 * largeRound }, func(t *bench) {
-		var jobs []string
-		for i := range 2 * largeRound {
-			jobs = append(jobs, strconv.Itoa(i))
-		}
-		t.start(t.Context(), len(jobs))
-		t.claim(time.Millisecond, jobs...)
+		t.start(t.Context(), 2*largeRound)
+		t.claim(time.Millisecond, numbered(0, 2*largeRound)...)
 		for range largeRound - 1 {
 			t.endCall()
 		}
