@@ -229,13 +229,12 @@ func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
 // A database restored during a call lacks the claim. The request arrives after the hold.
 func TestReleaseWaitsForGraceAfterAHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
-		s := openStore(t, db, Config{Service: &service{before: func(int, string) error { return unanswered("") }}})
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		s, clock := openClocked(t, db, Config{Service: f})
 		unknown := queue(t, s, payouts("unknown", 1)...)[0].UserData
 		runBatch(t, s, nil)
-		db.Exec(t, `UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`) // Grace of the call has ended
+		pass(t, db, clock, s.c.Grace)
 		held := queue(t, s, payouts("held", 1)...)[0].UserData
-		clock := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-		setClock(t, db, clock)
 		generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
 		require.NoError(t, err)
 		try := func(want error) {
@@ -247,10 +246,11 @@ func TestReleaseWaitsForGraceAfterAHold(t *testing.T) {
 			}
 			require.ErrorIs(t, s.EndHold(t.Context(), "ada", generation), want)
 		}
-		setClock(t, db, clock.Add(s.c.Grace-time.Millisecond))
-		assert.Equal(t, clock.Add(s.c.Grace).UnixMilli(), status(t, s).ReleaseAt.UnixMilli())
+		releaseAt := clock.Now().Add(s.c.Grace)
+		pass(t, db, clock, s.c.Grace-time.Millisecond)
+		assert.Equal(t, releaseAt.UnixMilli(), status(t, s).ReleaseAt.UnixMilli())
 		try(ErrUndecidable)
-		setClock(t, db, clock.Add(s.c.Grace))
+		pass(t, db, clock, time.Millisecond)
 		assert.Zero(t, status(t, s).ReleaseAt)
 		try(nil)
 	})
@@ -260,8 +260,7 @@ func TestReleaseWaitsForGraceAfterAHold(t *testing.T) {
 func TestPaymentWaitsForGraceAfterAFailover(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
-		clock := &clocks{process: time.Now().Add(time.Hour)}
-		s := openShimmed(t, db, Config{Service: f}, clock)
+		s, clock := openClocked(t, db, Config{Service: f})
 		p := pay(t, s, "k")
 		standby, err := dbtest.CopyRows(t.Context(), db.DB)
 		require.NoError(t, err)
