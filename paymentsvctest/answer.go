@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // answer is an HTTP response.
@@ -28,11 +29,8 @@ func jsonAnswer(status int, v any) answer {
 
 // encode returns v as JSON without HTML escapes. The types used by its callers always encode.
 func encode(v any) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	text, _ := jsonobject.Encode(v)
+	return text
 }
 
 func quote(text string) json.RawMessage { return encode(text) }

@@ -28,17 +28,30 @@ const (
 // now returns a fixed time.
 func now() time.Time { return time.Unix(1_764_310_000, 0) }
 
+// signer returns a signer of scheme with a key, at now.
+func signer(t testing.TB, key paymentsvc.Secret) paymentsvc.Signer {
+	t.Helper()
+	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key, Now: now})
+	require.NoError(t, err)
+	return signer
+}
+
+// signed returns a correct request to an address.
+func signed(t testing.TB, address, body string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+	require.NoError(t, err)
+	require.NoError(t, signer(t, secret).Sign(req, []byte(body)))
+	req.Header.Set("Content-Type", "application/json")
+	return req
+}
+
 // send posts a correctly signed body after change.
 func send(
 	t testing.TB, srv *paymentsvctest.Server, path, body string, change func(*http.Request),
 ) (status int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader(body))
-	require.NoError(t, err)
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
-	require.NoError(t, err)
-	require.NoError(t, signer.Sign(req, []byte(body)))
-	req.Header.Set("Content-Type", "application/json")
+	req := signed(t, srv.URL+path, body)
 	if change != nil {
 		change(req)
 	}
@@ -232,9 +245,7 @@ func TestStatusFindsOnlyOrdersOfItsKindAndProject(t *testing.T) {
 	other := paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"}
 	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Projects = append(c.Projects, other) }))
 	client := newClient(t, srv)
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: other.Secret})
-	require.NoError(t, err)
-	elsewhere, err := client.ForProject(43, signer)
+	elsewhere, err := client.ForProject(43, signer(t, other.Secret))
 	require.NoError(t, err)
 	paymentID, payoutID := pay(t, client, "order-1"), payOut(t, client, "payout-1")
 
@@ -417,6 +428,12 @@ func TestFormatRewritesOwnResponsesBeforeFaults(t *testing.T) {
 }
 
 func TestNewRejectsInvalidConfig(t *testing.T) {
+	errorAnswer := func(problem paymentsvctest.Problem, status int, code string) func(*paymentsvctest.Config) {
+		answer := paymentsvctest.ErrorAnswer{HTTPStatus: status, Code: json.RawMessage(code)}
+		return func(c *paymentsvctest.Config) {
+			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{problem: answer}
+		}
+	}
 	for _, test := range []struct {
 		name   string
 		change func(*paymentsvctest.Config)
@@ -447,17 +464,9 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 		{"an error field around the other", func(c *paymentsvctest.Config) {
 			c.ErrorCode, c.ErrorMessage = "e.code", "e"
 		}, "ErrorCode and ErrorMessage"},
-		{"an unknown problem", func(c *paymentsvctest.Config) {
-			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{"x": {HTTPStatus: 400, Code: json.RawMessage("1")}}
-		}, "Errors: no such Problem"},
-		{"an HTTP status that is none", func(c *paymentsvctest.Config) {
-			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 100,
-				Code: json.RawMessage("1")}}
-		}, "Errors: HTTPStatus"},
-		{"a code that is no JSON", func(c *paymentsvctest.Config) {
-			c.Errors = map[paymentsvctest.Problem]paymentsvctest.ErrorAnswer{paymentsvctest.ProblemIDs: {HTTPStatus: 400,
-				Code: json.RawMessage("E17")}}
-		}, "Errors: Code: not JSON"},
+		{"an unknown problem", errorAnswer("x", 400, "1"), "Errors: no such Problem"},
+		{"an HTTP status that is none", errorAnswer(paymentsvctest.ProblemIDs, 100, "1"), "Errors: HTTPStatus"},
+		{"a code that is no JSON", errorAnswer(paymentsvctest.ProblemIDs, 400, "E17"), "Errors: Code: not JSON"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := paymentsvctest.New(config(test.change))
