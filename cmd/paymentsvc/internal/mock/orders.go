@@ -284,7 +284,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	answer.Messages = e.deliverAll(ctx, before, *n)
 	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	answer.Deliveries = deliveriesOut(slices.DeleteFunc(list, others))
+	answer.Deliveries = mapped(slices.DeleteFunc(list, others), deliveryOut)
 	return answer, nil
 }
 

@@ -223,12 +223,7 @@ func (s *session) out() sessionOut {
 }
 
 func getSessions(c *call) (int, any, error) {
-	sessions := c.mock.list()
-	list := make([]sessionOut, 0, len(sessions))
-	for _, s := range sessions {
-		list = append(list, s.out())
-	}
-	return http.StatusOK, map[string]any{"sessions": list}, nil
+	return http.StatusOK, map[string]any{"sessions": mapped(c.mock.list(), (*session).out)}, nil
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
