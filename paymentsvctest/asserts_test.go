@@ -16,8 +16,7 @@ import (
 )
 
 func TestAssertStartedDetectsARejectedDuplicate(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	pay(t, client, "order-1")
 	test := &spy{TB: t}
 	srv.AssertStarted(test, "order-1", 1)

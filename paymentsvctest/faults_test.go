@@ -128,8 +128,7 @@ func TestGzipBombIsSmallAndComplete(t *testing.T) {
 func TestLateCommitIsNotFoundAtFirst(t *testing.T) {
 	for _, o := range operations() {
 		t.Run(o.endpoint, func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config(everyStartCounts))
-			client := newClient(t, srv)
+			srv, client := startFake(t, everyStartCounts)
 			paymentID, payoutID := pay(t, client, "payment before"), payOut(t, client, "payout before")
 			late := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.LateCommit(2))
 
@@ -179,8 +178,7 @@ func TestLateCommitEndsWhenTheServiceShowsTheOrder(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
-			client := newClient(t, srv)
+			srv, client := startFake(t, func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder })
 			srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.LateCommit(1000))
 			_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("late"))
 			require.Error(t, err)
@@ -322,8 +320,7 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 		paymentsvctest.Slow(time.Hour),
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config(everyStartCounts))
-			client := newClient(t, srv)
+			srv, client := startFake(t, everyStartCounts)
 			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), fault)
 			ctx, leave := context.WithCancel(t.Context())
 			done := paying(ctx, client)
@@ -445,8 +442,7 @@ func TestChaosRepeatsItsSeed(t *testing.T) {
 	assert.NotContains(t, log[0], "Seed 0,")
 	assert.NotEqual(t, first, random)
 
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{},
 		NotificationFaults: []paymentsvctest.NotificationFault{}})
 	pay(t, client, "order-1") // an empty list is no chaos
@@ -463,8 +459,7 @@ func TestChaosRepeatsItsSeed(t *testing.T) {
 }
 
 func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	release := make(chan struct{})
 	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
@@ -518,8 +513,7 @@ func drainsWhen(t *testing.T, srv *paymentsvctest.Server, release chan struct{})
 }
 
 func TestCloseIsPermanent(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	pay(t, client, "order-1")
 	require.Error(t, srv.Listen("127.0.0.1:0"), "it listens already")
 	srv.Close()
@@ -633,8 +627,7 @@ func TestFaultsAfterTheCommitmentNeedACommitment(t *testing.T) {
 }
 
 func TestRefuseCountsEachRequestOnce(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	rule := srv.Fault(paymentsvctest.GetBalance, paymentsvctest.Nth(2), paymentsvctest.Refuse())
 	for range 2 { // three attempts
 		_, err := client.GetBalance(t.Context())

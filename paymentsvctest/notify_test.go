@@ -463,10 +463,9 @@ func TestToHandlerBehavesLikeAServer(t *testing.T) {
 }
 
 func TestSettleAndRefundUpdateBalances(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+	srv, client := startFake(t, func(c *paymentsvctest.Config) {
 		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{"RETURNED": {Status: 4, StatusCode: 40}}
-	}))
-	client := newClient(t, srv)
+	})
 	balance := func(payout, expected string) {
 		t.Helper()
 		b, err := srv.Balance(project)
@@ -544,8 +543,7 @@ func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) stri
 }
 
 func TestBalanceIsExactAfterManyDecimals(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	balances := func(payout, expected string) {
 		t.Helper()
 		b, err := srv.Balance(project)
@@ -561,8 +559,7 @@ func TestBalanceIsExactAfterManyDecimals(t *testing.T) {
 }
 
 func TestBalanceRejectsMoreDigitsThanAnAmountHolds(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	most := amount(strings.Repeat("9", 62)) // with the two decimals of the balance, 64 digits
 	_, err := client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: most, Destination: card, UserData: "1"})
 	require.NoError(t, err)
@@ -608,8 +605,7 @@ func invalid(t *testing.T) string {
 }
 
 func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	srv.SetReceiver(paymentsvctest.ToURL(invalid(t)))
 	n, err := srv.Compose(pay(t, client, card), paymentsvc.StatusSuccess)
 	require.NoError(t, err)

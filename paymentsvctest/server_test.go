@@ -143,8 +143,7 @@ func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
 }
 
 func TestFaultsApplyToMatchingRequests(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(everyStartCounts))
-	client := newClient(t, srv)
+	srv, client := startFake(t, everyStartCounts)
 	isCard := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/card") }
 	var selected []string
 	strike := func(r *http.Request) { selected = append(selected, r.URL.Path) }
