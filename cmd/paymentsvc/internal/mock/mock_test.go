@@ -536,102 +536,100 @@ func (c writeFails) Write([]byte) (int, error) {
 
 func TestControlRejectsInvalidRequests(t *testing.T) {
 	r := start(t, func(o *Options) { o.Hosts = []string{"mock"} })
-	for _, test := range []struct {
-		method, path, body, header, value string
-		status                            int
-		code, field                       string
-	}{
-		{"POST", "/orders", `{"amuont":"1"}`, "", "", 400, "unknown_name", "amuont"},
-		{"POST", "/orders", `{"amount":1}`, "", "", 400, "type", "amount"},
-		{"POST", "/orders", `{"amount"`, "", "", 400, "body", ""},
-		{"POST", "/orders", `{"amount":"1"} {}`, "", "", 400, "body", ""},
-		{"POST", "/orders", `{"amount":"one"}`, "", "", 422, "invalid", "amount"},
-		{"GET", "/orders?user_date=1", "", "", "", 400, "unknown_name", "user_date"},
-		{"GET", "/orders?limit=0", "", "", "", 400, "type", "limit"},
-		{"POST", "/orders", `{"amount":"1"}`, "Origin", "http://evil.example", 403, "foreign_origin", ""},
-		{"GET", "/nothing", "", "", "", 404, "not_found", ""},
-		{"GET", "/orders/none", "", "", "", 404, "not_found", "id"},
-		{"DELETE", "/orders", "", "", "", 405, "method", ""},
-		{"GET", "/reset", "", "", "", 405, "method", ""},
-		{"POST", "/orders", strings.Repeat(" ", maxControl+1), "", "", 413, "too_large", ""},
-		{"POST", "/orders", `amount=1`, "Content-Type", "application/x-www-form-urlencoded", 400, "body", ""},
-		{"GET", "/health", "", "Host", "rebound.example", 421, "unknown_host", ""},
-		{"POST", "/faults", `{"fault":"melt"}`, "", "", 422, "invalid", "fault"},
-		{"POST", "/faults", `{"fault":"refuse"}`, "", "", 422, "invalid", "fault"},
-		{"POST", "/faults", `{"fault":" refuse "}`, "", "", 422, "invalid", "fault"},
-		{"POST", "/faults", `{"on":"init","fault":"reset"}`, "", "", 422, "invalid", "on"},
-		{"POST", "/faults", `{"n":2,"fault":"reset"}`, "", "", 422, "invalid", "n"},
-		{"POST", "/faults", `{"which":"nth","n":-1,"fault":"reset"}`, "", "", 422, "invalid", "n"},
-		{"POST", "/orders/none/settle", `{"status":"DONE"}`, "", "", 422, "invalid", "status"},
-		{"POST", "/notifications/deliver", "", "", "", 422, "invalid", ""},
-		{"POST", "/notifications/deliver", `{"order_id":"x"}`, "", "", 400, "unknown_name", "order_id"},
-		{"GET", "/notifications?user_data=x", "", "", "", 400, "unknown_name", "user_data"},
-		{"PATCH", "/settings", `{"notify":"ftp://x"}`, "", "", 422, "invalid", "notify"},
-		{"PATCH", "/settings", `{"script":["amount=1: DONE"]}`, "", "", 422, "invalid", "script"},
-		{"POST", "/sessions", `{"name":"a/b"}`, "", "", 422, "invalid", "name"},
-		{"POST", "/expect", `{"that":"refunded"}`, "", "", 422, "invalid", "that"},
-		{"POST", "/expect", `{"that":"all_signed","count":1}`, "", "", 422, "invalid", "count"},
-		{"POST", "/expect", `{"that":"started","count":-1}`, "", "", 422, "invalid", "count"},
-		{"POST", "/expect", `{"that":"started","count":1,"at_least":1}`, "", "", 422, "invalid", "count"},
-		{"POST", "/expect", `{"that":"started","at_least":2,"at_most":1}`, "", "", 422, "invalid", "count"},
-		{"POST", "/expect", `{"that":"started","status":"success","count":0}`, "", "", 422, "invalid", "status"},
-		{"POST", "/expect", `{"that":"started","kind":"paymnt","count":0}`, "", "", 422, "invalid", "kind"},
-		{"POST", "/expect", `{"that":"started","project_id":999,"count":0}`, "", "", 422, "invalid", "project_id"},
-		{"POST", "/expect", `{"that":"messages","endpoint":"init","count":0}`, "", "", 422, "invalid", "endpoint"},
-		{"POST", "/expect", `{"that":"messages","event":"payment","count":0}`, "", "", 422, "invalid", "event"},
-		{"POST", "/expect", `{"that":"messages","direction":"up","count":0}`, "", "", 422, "invalid", "direction"},
-		{"POST", "/faults", `{"fault":"reset","where":{"project_id":999}}`, "", "", 422, "invalid", "project_id"},
-		{"POST", "/notifications", `{"body":"{}","project_id":999}`, "", "", 422, "invalid", "project_id"},
-		{"POST", "/notifications", `{"body":"{}","to":"http://x"}`, "", "", 422, "invalid", "project_id"},
-		{"PUT", "/clock", `{"now":"9999-01-01T00:00:00Z"}`, "", "", 422, "invalid", "now"},
-		{"POST", "/notifications", `{"project_id":2,"body":"{}","to":"ftp://x"}`, "", "", 422, "invalid", "to"},
-		{"POST", "/notifications", `{"body":"{}","to":"http://x","status":"SUCCESS"}`, "", "", 422, "invalid", "body"},
-		{"POST", "/notifications", `{"body":"{}","to":"http://x","event":"x"}`, "", "", 422, "invalid", "body"},
-		{"POST", "/notifications", `{"body":"{}","to":"http://x","faults":[]}`, "", "", 422, "invalid", "body"},
-		{"POST", "/notifications", `{"timestamp":"2026-01-01T00:00:00Z"}`, "", "", 422, "invalid", "to"},
-		{"POST", "/expect", `{"that":"started","within":"6m"}`, "", "", 422, "invalid", "within"},
-		{"POST", "/expect", `{"that":"started","holds_for":"6m"}`, "", "", 422, "invalid", "within"},
-		{"POST", "/expect", `{"that":"started","valid":true}`, "", "", 422, "invalid", "valid"},
-		{"POST", "/expect", `{"that":"messages","valid":1}`, "", "", 400, "type", "valid"},
-		{"POST", "/expect", `{"that":"delivered","direction":"in","status":"SUCCESS","count":0}`, "", "", 422, "invalid",
-			"direction"},
-		{"POST", "/expect", `{"that":"delivered","endpoint":"init_form","count":0}`, "", "", 422, "invalid", "direction"},
-		{"POST", "/expect", `{"that":"messages","direction":"in","event":"refund.status_changed","count":0}`, "", "", 422,
-			"invalid", "direction"},
-		{"GET", "/messages?direction=out&endpoint=init_form", "", "", "", 422, "invalid", "direction"},
-		{"GET", "/messages?direction=in&endpoint=notification", "", "", "", 422, "invalid", "direction"},
-		{"POST", "/expect", `{"that":"fault_hits","fault_id":1,"user_data":"a"}`, "", "", 422, "invalid", "that"},
-		{"POST", "/notifications/1/resend?as_sent=true", "", "", "", 400, "unknown_name", "as_sent"},
-		{"POST", "/orders", `[]`, "", "", 400, "body", ""},
-		{"PUT", "/clock", `{"now":"soon"}`, "", "", 400, "type", ""},
-		{"PUT", "/clock", `{"now":5}`, "", "", 400, "type", ""},
-		{"PUT", "/clock", `["now"]`, "", "", 400, "body", ""},
-		{"PUT", "/clock", `{"now":`, "", "", 400, "body", ""},
-		{"PUT", "/clock", " ", "", "", 400, "body", ""},
-		{"PUT", "/clock", "soon", "", "", 400, "body", ""},
-		{"POST", "/clock/advance", `{}`, "", "", 422, "invalid", "by"},
-		{"POST", "/faults", `{"on":"notifications","fault":"old-secret","where":{"project_id":3}}`, "", "", 422, "invalid",
-			"fault"},
-		{"POST", "/expect", `{"that":"messages","kind":"payment"}`, "", "", 422, "invalid", "kind"},
-		{"GET", "/orders?direction=in", "", "", "", 422, "invalid", "direction"},
-		{"GET", "/messages?kind=payout", "", "", "", 422, "invalid", "kind"},
-		{"POST", "/faults", `{"fault":"reset","where":{"status":"SUCCESS"}}`, "", "", 422, "invalid", "status"},
-		{"POST", "/faults", `{"fault":"reset","where":{"user":"a"}}`, "", "", 400, "unknown_name", "user"},
-		{"GET", "/messages?wait=2m", "", "", "", 422, "invalid", "wait"},
-		{"GET", "/messages/1/raw", "", "", "", 404, "not_found", "id"},
-		{"PUT", "/clock", `{"now":"2001-01-01T00:00:00Z"}`, "", "", 422, "invalid", "now"},
-	} {
-		headers := []string{}
-		if test.header != "" {
-			headers = append(headers, test.header, test.value)
-		}
-		resp, text := r.do(test.method, "/_mock"+test.path, test.body, headers...)
+	check := func(method, path, body string, status int, code, field string, headers ...string) {
+		resp, text := r.do(method, "/_mock"+path, body, headers...)
 		var e apiError
 		require.NoError(t, json.Unmarshal([]byte(text), &e), text)
-		require.Equal(t, []any{test.status, test.code, test.field}, []any{resp.StatusCode, e.Error.Code, e.Error.Field},
-			"%s %s: %s", test.method, test.path, text)
-		require.Equal(t, test.status == 405, resp.Header.Get("Allow") != "")
+		require.Equal(t, []any{status, code, field}, []any{resp.StatusCode, e.Error.Code, e.Error.Field},
+			"%s %s: %s", method, path, text)
+		require.Equal(t, status == 405, resp.Header.Get("Allow") != "")
 		require.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
+	}
+	check("POST", "/orders", `{"amount":"1"}`, 403, "foreign_origin", "", "Origin", "http://evil.example")
+	check("POST", "/orders", `amount=1`, 400, "body", "", "Content-Type", "application/x-www-form-urlencoded")
+	check("GET", "/health", "", 421, "unknown_host", "", "Host", "rebound.example")
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+		code, field        string
+	}{
+		{"POST", "/orders", `{"amuont":"1"}`, 400, "unknown_name", "amuont"},
+		{"POST", "/orders", `{"amount":1}`, 400, "type", "amount"},
+		{"POST", "/orders", `{"amount"`, 400, "body", ""},
+		{"POST", "/orders", `{"amount":"1"} {}`, 400, "body", ""},
+		{"POST", "/orders", `{"amount":"one"}`, 422, "invalid", "amount"},
+		{"GET", "/orders?user_date=1", "", 400, "unknown_name", "user_date"},
+		{"GET", "/orders?limit=0", "", 400, "type", "limit"},
+		{"GET", "/nothing", "", 404, "not_found", ""},
+		{"GET", "/orders/none", "", 404, "not_found", "id"},
+		{"DELETE", "/orders", "", 405, "method", ""},
+		{"GET", "/reset", "", 405, "method", ""},
+		{"POST", "/orders", strings.Repeat(" ", maxControl+1), 413, "too_large", ""},
+		{"POST", "/faults", `{"fault":"melt"}`, 422, "invalid", "fault"},
+		{"POST", "/faults", `{"fault":"refuse"}`, 422, "invalid", "fault"},
+		{"POST", "/faults", `{"fault":" refuse "}`, 422, "invalid", "fault"},
+		{"POST", "/faults", `{"on":"init","fault":"reset"}`, 422, "invalid", "on"},
+		{"POST", "/faults", `{"n":2,"fault":"reset"}`, 422, "invalid", "n"},
+		{"POST", "/faults", `{"which":"nth","n":-1,"fault":"reset"}`, 422, "invalid", "n"},
+		{"POST", "/orders/none/settle", `{"status":"DONE"}`, 422, "invalid", "status"},
+		{"POST", "/notifications/deliver", "", 422, "invalid", ""},
+		{"POST", "/notifications/deliver", `{"order_id":"x"}`, 400, "unknown_name", "order_id"},
+		{"GET", "/notifications?user_data=x", "", 400, "unknown_name", "user_data"},
+		{"PATCH", "/settings", `{"notify":"ftp://x"}`, 422, "invalid", "notify"},
+		{"PATCH", "/settings", `{"script":["amount=1: DONE"]}`, 422, "invalid", "script"},
+		{"POST", "/sessions", `{"name":"a/b"}`, 422, "invalid", "name"},
+		{"POST", "/expect", `{"that":"refunded"}`, 422, "invalid", "that"},
+		{"POST", "/expect", `{"that":"all_signed","count":1}`, 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","count":-1}`, 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","count":1,"at_least":1}`, 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","at_least":2,"at_most":1}`, 422, "invalid", "count"},
+		{"POST", "/expect", `{"that":"started","status":"success","count":0}`, 422, "invalid", "status"},
+		{"POST", "/expect", `{"that":"started","kind":"paymnt","count":0}`, 422, "invalid", "kind"},
+		{"POST", "/expect", `{"that":"started","project_id":999,"count":0}`, 422, "invalid", "project_id"},
+		{"POST", "/expect", `{"that":"messages","endpoint":"init","count":0}`, 422, "invalid", "endpoint"},
+		{"POST", "/expect", `{"that":"messages","event":"payment","count":0}`, 422, "invalid", "event"},
+		{"POST", "/expect", `{"that":"messages","direction":"up","count":0}`, 422, "invalid", "direction"},
+		{"POST", "/faults", `{"fault":"reset","where":{"project_id":999}}`, 422, "invalid", "project_id"},
+		{"POST", "/notifications", `{"body":"{}","project_id":999}`, 422, "invalid", "project_id"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x"}`, 422, "invalid", "project_id"},
+		{"PUT", "/clock", `{"now":"9999-01-01T00:00:00Z"}`, 422, "invalid", "now"},
+		{"POST", "/notifications", `{"project_id":2,"body":"{}","to":"ftp://x"}`, 422, "invalid", "to"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","status":"SUCCESS"}`, 422, "invalid", "body"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","event":"x"}`, 422, "invalid", "body"},
+		{"POST", "/notifications", `{"body":"{}","to":"http://x","faults":[]}`, 422, "invalid", "body"},
+		{"POST", "/notifications", `{"timestamp":"2026-01-01T00:00:00Z"}`, 422, "invalid", "to"},
+		{"POST", "/expect", `{"that":"started","within":"6m"}`, 422, "invalid", "within"},
+		{"POST", "/expect", `{"that":"started","holds_for":"6m"}`, 422, "invalid", "within"},
+		{"POST", "/expect", `{"that":"started","valid":true}`, 422, "invalid", "valid"},
+		{"POST", "/expect", `{"that":"messages","valid":1}`, 400, "type", "valid"},
+		{"POST", "/expect", `{"that":"delivered","direction":"in","status":"SUCCESS","count":0}`, 422, "invalid",
+			"direction"},
+		{"POST", "/expect", `{"that":"delivered","endpoint":"init_form","count":0}`, 422, "invalid", "direction"},
+		{"POST", "/expect", `{"that":"messages","direction":"in","event":"refund.status_changed","count":0}`, 422, "invalid",
+			"direction"},
+		{"GET", "/messages?direction=out&endpoint=init_form", "", 422, "invalid", "direction"},
+		{"GET", "/messages?direction=in&endpoint=notification", "", 422, "invalid", "direction"},
+		{"POST", "/expect", `{"that":"fault_hits","fault_id":1,"user_data":"a"}`, 422, "invalid", "that"},
+		{"POST", "/notifications/1/resend?as_sent=true", "", 400, "unknown_name", "as_sent"},
+		{"POST", "/orders", `[]`, 400, "body", ""},
+		{"PUT", "/clock", `{"now":"soon"}`, 400, "type", ""},
+		{"PUT", "/clock", `{"now":5}`, 400, "type", ""},
+		{"PUT", "/clock", `["now"]`, 400, "body", ""},
+		{"PUT", "/clock", `{"now":`, 400, "body", ""},
+		{"PUT", "/clock", " ", 400, "body", ""},
+		{"PUT", "/clock", "soon", 400, "body", ""},
+		{"POST", "/clock/advance", `{}`, 422, "invalid", "by"},
+		{"POST", "/faults", `{"on":"notifications","fault":"old-secret","where":{"project_id":3}}`, 422, "invalid", "fault"},
+		{"POST", "/expect", `{"that":"messages","kind":"payment"}`, 422, "invalid", "kind"},
+		{"GET", "/orders?direction=in", "", 422, "invalid", "direction"},
+		{"GET", "/messages?kind=payout", "", 422, "invalid", "kind"},
+		{"POST", "/faults", `{"fault":"reset","where":{"status":"SUCCESS"}}`, 422, "invalid", "status"},
+		{"POST", "/faults", `{"fault":"reset","where":{"user":"a"}}`, 400, "unknown_name", "user"},
+		{"GET", "/messages?wait=2m", "", 422, "invalid", "wait"},
+		{"GET", "/messages/1/raw", "", 404, "not_found", "id"},
+		{"PUT", "/clock", `{"now":"2001-01-01T00:00:00Z"}`, 422, "invalid", "now"},
+	} {
+		check(test.method, test.path, test.body, test.status, test.code, test.field)
 	}
 	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
 		resp, text := r.do("POST", "/_mock/orders", `{"amount":"1"}`, "Content-Type", contentType)
