@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -51,9 +52,7 @@ func (s *session) all() []setting {
 		{"error_fields", s.opt.ErrorCode + "," + s.opt.ErrorMessage, ""},
 		{"error_format", cmp.Or(s.opt.ErrorFormat, "fields"), ""},
 		{"tolerance", tolerance, ""},
-		{"repeated", map[paymentsvctest.Repeated]string{
-			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
-		}[s.opt.Repeated], ""},
+		{"repeated", behaviours[s.opt.Repeated], ""},
 		{"notify", mask.Query(to.rest), ""},
 		{"base_path", cmp.Or(s.opt.BasePath, "/"), ""},
 		{"show_bodies", fmt.Sprint(s.opt.ShowBodies), ""},
@@ -126,17 +125,18 @@ type projectIn struct {
 	Currency  string            `json:"currency"`
 }
 
+// behaviours are the names of the behaviours for a duplicate user_data.
+var behaviours = []string{
+	paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
+}
+
 // ParseRepeated parses the behaviour for a duplicate user_data: "reject", "same" or "new".
 func ParseRepeated(text string) (paymentsvctest.Repeated, error) {
-	switch text {
-	case "reject":
-		return paymentsvctest.RejectRepeated, nil
-	case "same":
-		return paymentsvctest.SameOrder, nil
-	case "new":
-		return paymentsvctest.NewOrder, nil
+	i := slices.Index(behaviours, text)
+	if i < 0 {
+		return 0, errors.New("not reject, same or new")
 	}
-	return 0, errors.New("not reject, same or new")
+	return paymentsvctest.Repeated(i), nil
 }
 
 // inherited returns the current options of s, with the changes by the control API. A new session starts from them.
