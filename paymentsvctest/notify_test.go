@@ -589,24 +589,18 @@ func TestAlteredNeedsASignedBody(t *testing.T) {
 	require.ErrorContains(t, deliveries[0].Err, "the scheme does not sign the last digit of the body")
 }
 
-// invalid starts a receiver that repeats the notification in an invalid response.
-func invalid(t *testing.T) string {
-	t.Helper()
+func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
-			_, _ = fmt.Fprintf(conn, "%s\r\n\r\n", body)
+			_, _ = fmt.Fprintf(conn, "%s\r\n\r\n", body) // repeats the notification in an invalid response
 			_ = conn.Close()
 		}
 	}))
-	t.Cleanup(receiver.Close)
-	return receiver.URL
-}
-
-func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
+	defer receiver.Close()
 	srv, client := startFake(t)
-	srv.SetReceiver(paymentsvctest.ToURL(invalid(t)))
+	srv.SetReceiver(paymentsvctest.ToURL(receiver.URL))
 	n, err := srv.Compose(pay(t, client, card), paymentsvc.StatusSuccess)
 	require.NoError(t, err)
 	n.UserData = ""

@@ -247,17 +247,11 @@ func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTrippe
 		return recording(t, t.TempDir(), recorder.ModeRecordOnly, base)
 	}
 	return map[string]func(http.RoundTripper) http.RoundTripper{
-		"dump": func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
-		"dump and delivery": func(base http.RoundTripper) http.RoundTripper {
-			return &dumping{base: base, during: true}
-		},
-		"two dumps": func(base http.RoundTripper) http.RoundTripper {
-			return &dumping{base: &dumping{base: base}}
-		},
-		"go-vcr": record,
-		"go-vcr with a trace": func(base http.RoundTripper) http.RoundTripper {
-			return tracing(t, record(base))
-		},
+		"dump":                func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
+		"dump and delivery":   func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base, during: true} },
+		"two dumps":           func(base http.RoundTripper) http.RoundTripper { return &dumping{base: &dumping{base: base}} },
+		"go-vcr":              record,
+		"go-vcr with a trace": func(base http.RoundTripper) http.RoundTripper { return tracing(t, record(base)) },
 	}
 }
 

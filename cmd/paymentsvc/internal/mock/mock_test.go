@@ -505,7 +505,6 @@ func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 }
 
 func TestDeliveryErrorsShowNoPartOfAResponse(t *testing.T) {
-	const card = "4111111111111111"
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the response is otherwise lost to a failed write
 		conn, _, err := http.NewResponseController(w).Hijack()
