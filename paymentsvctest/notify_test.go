@@ -533,15 +533,6 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	assert.Equal(t, paymentsvc.StatusSuccess, o.Status, "Compose changes nothing")
 }
 
-// startedWith starts a payment of an amount and returns its order_id.
-func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) string {
-	t.Helper()
-	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
-		paymentsvc.PaymentRequest{Amount: amount(text), UserData: userData})
-	require.NoError(t, err)
-	return p.OrderID
-}
-
 func TestBalanceIsExactAfterManyDecimals(t *testing.T) {
 	srv, client := startFake(t)
 	balances := func(payout, expected string) {
@@ -550,11 +541,18 @@ func TestBalanceIsExactAfterManyDecimals(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, b.PayoutBalance.Equal(amount(payout)) && b.ExpectedBalance.Equal(amount(expected)), b)
 	}
-	fine := startedWith(t, client, "fine", "0."+strings.Repeat("0", 59)+"1")
+	start := func(text string) (orderID string) {
+		t.Helper()
+		request := paymentsvc.PaymentRequest{Amount: amount(text), UserData: paymentsvc.NewUserData()}
+		p, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, request)
+		require.NoError(t, err)
+		return p.OrderID
+	}
+	fine := start("0." + strings.Repeat("0", 59) + "1")
 	balances("1000", "1000."+strings.Repeat("0", 59)+"1")
 	settled(t, srv, fine, paymentsvc.StatusFailure)
 	balances("1000", "1000")
-	startedWith(t, client, "large", "1"+strings.Repeat("0", 30)+".5")
+	start("1" + strings.Repeat("0", 30) + ".5")
 	balances("1000", "1"+strings.Repeat("0", 26)+"1000.5") // fits without the zeros at its end
 }
 

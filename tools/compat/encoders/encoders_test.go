@@ -199,12 +199,10 @@ func TestAmountReadsTypesOfOtherPrograms(t *testing.T) {
 			return bson.Unmarshal(data, out)
 		}
 	}
-	inDynamo := func(av types.AttributeValue) func(out any) error {
-		return func(out any) error {
-			return attributevalue.UnmarshalWithOptions(
-				&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": av}}, out, decodesText,
-			)
-		}
+	type option = func(*attributevalue.DecoderOptions)
+	inDynamo := func(av types.AttributeValue, options ...option) func(out any) error {
+		item := &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": av}}
+		return func(out any) error { return attributevalue.UnmarshalWithOptions(item, out, options...) }
 	}
 	in := func(marshal func(any) ([]byte, error), unmarshal func([]byte, any) error, v any) func(out any) error {
 		return func(out any) error {
@@ -257,17 +255,10 @@ func TestAmountReadsTypesOfOtherPrograms(t *testing.T) {
 		{"msgpack float", in(msgpack.Marshal, msgpack.Unmarshal, 10.5), isError},
 		{"msgpack null", in(msgpack.Marshal, msgpack.Unmarshal, nil), ""},
 
-		{"DynamoDB string", inDynamo(&types.AttributeValueMemberS{Value: "10.50"}), "10.50"},
-		{"DynamoDB null", inDynamo(&types.AttributeValueMemberNULL{Value: true}), ""},
-		{"DynamoDB number", inDynamo(&types.AttributeValueMemberN{Value: "10.50"}), isError},
-		{"DynamoDB string without the option", func(out any) error {
-			return attributevalue.Unmarshal(
-				&types.AttributeValueMemberM{
-					Value: map[string]types.AttributeValue{"A": &types.AttributeValueMemberS{Value: "10.50"}},
-				},
-				out,
-			)
-		}, isError},
+		{"DynamoDB string", inDynamo(&types.AttributeValueMemberS{Value: "10.50"}, decodesText), "10.50"},
+		{"DynamoDB null", inDynamo(&types.AttributeValueMemberNULL{Value: true}, decodesText), ""},
+		{"DynamoDB number", inDynamo(&types.AttributeValueMemberN{Value: "10.50"}, decodesText), isError},
+		{"DynamoDB string without the option", inDynamo(&types.AttributeValueMemberS{Value: "10.50"}), isError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got struct{ A paymentsvc.Amount }

@@ -1205,7 +1205,8 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 		require.Equal(t, by, session[name], name)
 	}
 	require.Equal(t, "-notify", origins("")["notify"])
-	r.ask(200, "PATCH", "/settings", `{"notify":"http://b","receivers":["project_id=3: http://c"]}`)
+	r.ask(200, "PATCH", "/settings",
+		`{"notify":"http://b","receivers":["project_id=3: http://c"],"script":["amount=2: SUCCESS"]}`)
 	require.Equal(t, byControl, origins("")["notify"])
 	r.ask(201, "POST", "/sessions", `{"name":"t2"}`)
 	main, inherited := r.mock.main.all(), r.mock.sessions["t2"].all()

@@ -144,13 +144,9 @@ func (s *session) inherited() Options {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opt := s.opt
-	opt.Notify, opt.Receivers, opt.Script, opt.Chosen = s.to.rest, nil, nil, maps.Clone(s.chosen)
-	for _, own := range s.to.own {
-		opt.Receivers = append(opt.Receivers, own.text)
-	}
-	for _, line := range s.script {
-		opt.Script = append(opt.Script, line.text)
-	}
+	opt.Notify, opt.Chosen = s.to.rest, maps.Clone(s.chosen)
+	opt.Receivers = mapped(s.to.own, func(own receiver) string { return own.text })
+	opt.Script = mapped(s.script, func(line scripted) string { return line.text })
 	return opt
 }
 
