@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 )
 
 // answer is an HTTP response.
@@ -28,11 +29,8 @@ func jsonAnswer(status int, v any) answer {
 
 // encode returns v as JSON without HTML escapes. The types used by its callers always encode.
 func encode(v any) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	text, _ := jsonobject.Encode(v)
+	return text
 }
 
 func quote(text string) json.RawMessage { return encode(text) }
@@ -185,16 +183,12 @@ func (s *Server) answer(
 	if why == nil {
 		return s.cfg.formatted(false, a), true
 	}
-	how := s.cfg.Errors[why.problem]
-	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, s.explanation(why)), why.problem == ProblemNotFound
-}
-
-// explanation returns the message of an error response.
-func (s *Server) explanation(why *rejection) string {
-	if !s.cfg.ExplainSignatures || why.fault == nil || why.fault.Reason == why.message {
-		return why.message
+	message := why.message
+	if s.cfg.ExplainSignatures && why.fault != nil && why.fault.Reason != message {
+		message += ": " + why.fault.Reason
 	}
-	return why.message + ": " + why.fault.Reason
+	how := s.cfg.Errors[why.problem]
+	return s.cfg.errorAnswer(how.HTTPStatus, how.Code, message), why.problem == ProblemNotFound
 }
 
 // ends applies the holds, hangs and drops of a stage, and reports whether they end the request.

@@ -15,28 +15,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-func TestAssertOrdersDetectsASecondStartWithANewUserData(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(everyStartCounts))
-	test := &spy{TB: t}
-	srv.AssertOrders(test, 0)
-	lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(paymentsvctest.AfterCommit))
-	client := newClient(t, srv)
-	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-	require.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
-	pay(t, client, "order-1-again") // wrongly
-	require.Equal(t, 1, lost.Hits())
-
-	srv.AssertStarted(test, "order-1", 1)
-	srv.AssertOrders(test, 2)
-	require.Empty(t, test.errors, "AssertStarted sees one name only")
-
-	srv.AssertOrders(test, 1)
-	assert.Equal(t, []string{"paymentsvctest: 2 orders exist, want 1"}, test.errors)
-}
-
 func TestAssertStartedDetectsARejectedDuplicate(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	pay(t, client, "order-1")
 	test := &spy{TB: t}
 	srv.AssertStarted(test, "order-1", 1)
@@ -187,6 +167,7 @@ func TestStartPrintsTheOrdersOfAFailedTestOnce(t *testing.T) {
 	srv.AssertStarted(test, "order-1", 1)
 	srv.AssertOrders(test, 1)
 	require.Len(t, test.errors, 2)
+	assert.Equal(t, "paymentsvctest: 22 orders exist, want 1", test.errors[1])
 	assert.Empty(t, test.logs)
 
 	test.end()

@@ -30,13 +30,7 @@ func exchange(t *testing.T, srv *paymentsvctest.Server) (string, error) {
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(srv.URL, "http://"), "/base/v1"))
 	require.NoError(t, err)
 	defer conn.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/init_payment/card",
-		strings.NewReader(paymentBody))
-	require.NoError(t, err)
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret, Now: now})
-	require.NoError(t, err)
-	require.NoError(t, signer.Sign(req, []byte(paymentBody)))
-	req.Header.Set("Content-Type", "application/json")
+	req := signed(t, srv.URL+"/init_payment/card", paymentBody)
 	req.Header.Set("Connection", "close")
 	require.NoError(t, req.Write(conn))
 	got, err := io.ReadAll(conn)
@@ -134,8 +128,7 @@ func TestGzipBombIsSmallAndComplete(t *testing.T) {
 func TestLateCommitIsNotFoundAtFirst(t *testing.T) {
 	for _, o := range operations() {
 		t.Run(o.endpoint, func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config(everyStartCounts))
-			client := newClient(t, srv)
+			srv, client := startFake(t, everyStartCounts)
 			paymentID, payoutID := pay(t, client, "payment before"), payOut(t, client, "payout before")
 			late := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.LateCommit(2))
 
@@ -185,8 +178,7 @@ func TestLateCommitEndsWhenTheServiceShowsTheOrder(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder }))
-			client := newClient(t, srv)
+			srv, client := startFake(t, func(c *paymentsvctest.Config) { c.Repeated = paymentsvctest.SameOrder })
 			srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.LateCommit(1000))
 			_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("late"))
 			require.Error(t, err)
@@ -321,33 +313,14 @@ func paying(ctx context.Context, client *paymentsvc.Client) <-chan error {
 	return done
 }
 
-func TestHoldEndsWithItsChannel(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
-	release := make(chan struct{})
-	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1),
-		paymentsvctest.Hold(paymentsvctest.AfterCommit, release))
-	done := paying(t.Context(), client)
-	waitFor(func() bool { return srv.Started("order-1") == 1 })
-	select {
-	case err := <-done:
-		t.Fatal("answered while it was held", err)
-	default:
-	}
-	close(release)
-	require.NoError(t, <-done)
-	assert.Equal(t, 1, rule.Hits())
-	assert.Equal(t, "hold after", rule.Faults[0])
-}
-
 func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 	for _, fault := range []paymentsvctest.Fault{
 		paymentsvctest.Hang(paymentsvctest.BeforeCommit), paymentsvctest.Hang(paymentsvctest.AfterCommit),
-		paymentsvctest.Hold(paymentsvctest.BeforeCommit, nil), paymentsvctest.Slow(time.Hour),
+		paymentsvctest.Hold(paymentsvctest.BeforeCommit, nil), paymentsvctest.Hold(paymentsvctest.AfterCommit, nil),
+		paymentsvctest.Slow(time.Hour),
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
-			srv := paymentsvctest.Start(t, config(everyStartCounts))
-			client := newClient(t, srv)
+			srv, client := startFake(t, everyStartCounts)
 			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), fault)
 			ctx, leave := context.WithCancel(t.Context())
 			done := paying(ctx, client)
@@ -469,8 +442,7 @@ func TestChaosRepeatsItsSeed(t *testing.T) {
 	assert.NotContains(t, log[0], "Seed 0,")
 	assert.NotEqual(t, first, random)
 
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{},
 		NotificationFaults: []paymentsvctest.NotificationFault{}})
 	pay(t, client, "order-1") // an empty list is no chaos
@@ -487,8 +459,7 @@ func TestChaosRepeatsItsSeed(t *testing.T) {
 }
 
 func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	release := make(chan struct{})
 	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
@@ -542,8 +513,7 @@ func drainsWhen(t *testing.T, srv *paymentsvctest.Server, release chan struct{})
 }
 
 func TestCloseIsPermanent(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	pay(t, client, "order-1")
 	require.Error(t, srv.Listen("127.0.0.1:0"), "it listens already")
 	srv.Close()
@@ -569,21 +539,7 @@ func TestServeHTTPAcceptsRequestsWithoutAServer(t *testing.T) {
 	require.NoError(t, err)
 	defer srv.Close()
 	w := httptest.NewRecorder()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance", nil)
-	require.NoError(t, err)
-	srv.ServeHTTP(w, req)
-	assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
-
-	body := []byte(balanceBody)
-	req, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "https://pay.example/base/v1/get_balance",
-		bytes.NewReader(body))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: secret})
-	require.NoError(t, err)
-	require.NoError(t, signer.Sign(req, body))
-	w = httptest.NewRecorder()
-	srv.ServeHTTP(w, req)
+	srv.ServeHTTP(w, signed(t, "https://pay.example/base/v1/get_balance", balanceBody))
 	assert.Equal(t, http.StatusOK, w.Code, w.Body)
 }
 
@@ -623,9 +579,7 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 				rules = append(rules,
 					srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), parsed(t, list, paymentsvctest.ParseFault)...))
 			}
-			signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: test.key})
-			require.NoError(t, err)
-			client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Signer = signer })
+			client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Signer = signer(t, test.key) })
 			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.userData))
 			var hits []string
 			for _, rule := range rules {
@@ -673,8 +627,7 @@ func TestFaultsAfterTheCommitmentNeedACommitment(t *testing.T) {
 }
 
 func TestRefuseCountsEachRequestOnce(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	rule := srv.Fault(paymentsvctest.GetBalance, paymentsvctest.Nth(2), paymentsvctest.Refuse())
 	for range 2 { // three attempts
 		_, err := client.GetBalance(t.Context())

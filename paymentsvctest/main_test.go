@@ -64,6 +64,15 @@ func newClient(t testing.TB, srv *paymentsvctest.Server, options ...func(*paymen
 	return client
 }
 
+// startFake starts a fake until the test ends, and returns it with a client.
+func startFake(
+	t testing.TB, options ...func(*paymentsvctest.Config),
+) (*paymentsvctest.Server, *paymentsvc.Client) {
+	t.Helper()
+	srv := paymentsvctest.Start(t, config(options...))
+	return srv, newClient(t, srv)
+}
+
 // waitFor polls a condition. It has no time limit, because go test ends a test that hangs.
 func waitFor(condition func() bool) {
 	for !condition() {

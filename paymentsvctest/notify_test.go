@@ -463,10 +463,9 @@ func TestToHandlerBehavesLikeAServer(t *testing.T) {
 }
 
 func TestSettleAndRefundUpdateBalances(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) {
+	srv, client := startFake(t, func(c *paymentsvctest.Config) {
 		c.Numbers = map[paymentsvc.StatusName]paymentsvctest.Numbers{"RETURNED": {Status: 4, StatusCode: 40}}
-	}))
-	client := newClient(t, srv)
+	})
 	balance := func(payout, expected string) {
 		t.Helper()
 		b, err := srv.Balance(project)
@@ -534,35 +533,31 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	assert.Equal(t, paymentsvc.StatusSuccess, o.Status, "Compose changes nothing")
 }
 
-// startedWith starts a payment of an amount and returns its order_id.
-func startedWith(t *testing.T, c *paymentsvc.Client, userData, text string) string {
-	t.Helper()
-	p, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard,
-		paymentsvc.PaymentRequest{Amount: amount(text), UserData: userData})
-	require.NoError(t, err)
-	return p.OrderID
-}
-
 func TestBalanceIsExactAfterManyDecimals(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	balances := func(payout, expected string) {
 		t.Helper()
 		b, err := srv.Balance(project)
 		require.NoError(t, err)
 		assert.True(t, b.PayoutBalance.Equal(amount(payout)) && b.ExpectedBalance.Equal(amount(expected)), b)
 	}
-	fine := startedWith(t, client, "fine", "0."+strings.Repeat("0", 59)+"1")
+	start := func(text string) (orderID string) {
+		t.Helper()
+		request := paymentsvc.PaymentRequest{Amount: amount(text), UserData: paymentsvc.NewUserData()}
+		p, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, request)
+		require.NoError(t, err)
+		return p.OrderID
+	}
+	fine := start("0." + strings.Repeat("0", 59) + "1")
 	balances("1000", "1000."+strings.Repeat("0", 59)+"1")
 	settled(t, srv, fine, paymentsvc.StatusFailure)
 	balances("1000", "1000")
-	startedWith(t, client, "large", "1"+strings.Repeat("0", 30)+".5")
+	start("1" + strings.Repeat("0", 30) + ".5")
 	balances("1000", "1"+strings.Repeat("0", 26)+"1000.5") // fits without the zeros at its end
 }
 
 func TestBalanceRejectsMoreDigitsThanAnAmountHolds(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
+	srv, client := startFake(t)
 	most := amount(strings.Repeat("9", 62)) // with the two decimals of the balance, 64 digits
 	_, err := client.InitPayout(t.Context(), paymentsvc.PayoutRequest{Amount: most, Destination: card, UserData: "1"})
 	require.NoError(t, err)
@@ -592,25 +587,18 @@ func TestAlteredNeedsASignedBody(t *testing.T) {
 	require.ErrorContains(t, deliveries[0].Err, "the scheme does not sign the last digit of the body")
 }
 
-// invalid starts a receiver that repeats the notification in an invalid response.
-func invalid(t *testing.T) string {
-	t.Helper()
+func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
-			_, _ = fmt.Fprintf(conn, "%s\r\n\r\n", body)
+			_, _ = fmt.Fprintf(conn, "%s\r\n\r\n", body) // repeats the notification in an invalid response
 			_ = conn.Close()
 		}
 	}))
-	t.Cleanup(receiver.Close)
-	return receiver.URL
-}
-
-func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
-	srv := paymentsvctest.Start(t, config())
-	client := newClient(t, srv)
-	srv.SetReceiver(paymentsvctest.ToURL(invalid(t)))
+	defer receiver.Close()
+	srv, client := startFake(t)
+	srv.SetReceiver(paymentsvctest.ToURL(receiver.URL))
 	n, err := srv.Compose(pay(t, client, card), paymentsvc.StatusSuccess)
 	require.NoError(t, err)
 	n.UserData = ""

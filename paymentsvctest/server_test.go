@@ -127,9 +127,7 @@ func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "https://pages.example/payment/"+resp.OrderID, resp.RedirectURL)
 	require.Equal(t, int64(1), resp.Status, "the response still has the status of the start")
-	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: oldSecret})
-	require.NoError(t, err)
-	wrong, err := client.ForProject(project, signer)
+	wrong, err := client.ForProject(project, signer(t, oldSecret))
 	require.NoError(t, err)
 	_, err = wrong.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
 	var rejected *paymentsvc.ServiceError
@@ -145,8 +143,7 @@ func TestHooksReceiveStartsAndVerdicts(t *testing.T) {
 }
 
 func TestFaultsApplyToMatchingRequests(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(everyStartCounts))
-	client := newClient(t, srv)
+	srv, client := startFake(t, everyStartCounts)
 	isCard := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/card") }
 	var selected []string
 	strike := func(r *http.Request) { selected = append(selected, r.URL.Path) }

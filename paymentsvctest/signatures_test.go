@@ -161,8 +161,7 @@ func (s *spy) Errorf(format string, args ...any) {
 }
 
 func TestAssertMessages(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(everyStartCounts))
-	client := newClient(t, srv)
+	srv, client := startFake(t, everyStartCounts)
 	pay(t, client, "order-1")
 	pay(t, client, "order-1")
 	test := &spy{TB: t}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -118,9 +119,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer, e *effe
 			panic(http.ErrAbortHandler)
 		}
 	}
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	body, isCut := a.body, false
 	if e.cut.framing != whole && e.cut.at < len(body) {
 		body, isCut = body[:e.cut.at], true

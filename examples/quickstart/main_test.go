@@ -65,20 +65,10 @@ func remote(t *testing.T, address string) settings {
 	}
 }
 
-func TestRunCallsAnotherServer(t *testing.T) {
-	fake := paymentsvctest.Start(t, paymentsvctest.Config{
-		PartnerID: 1001,
-		Projects:  []paymentsvctest.Project{{ID: 2002, Secret: fakeSecret}},
-		Scheme:    fakeScheme,
-	})
-	text, err := output(t, remote(t, fake.URL))
-	require.NoError(t, err)
-	require.Equal(t, moneyMoved, text)
-}
-
-func TestRunComparesARejectionWithTheErrorFields(t *testing.T) {
+func TestRunComparesARejectionOfAnotherServerWithTheErrorFields(t *testing.T) {
 	const reports, misses = `an unknown project has the code "ids"`, "-error-fields: the rejection of an unknown project"
 	for _, test := range []struct{ service, fields, want string }{
+		{"error_code,error_message", "error_code,error_message", moneyMoved},
 		{"error_code,error_message", "code,message", misses},
 		{"error_code,error_message", "", "money may have moved: query the status"},
 		{"errors.0.code,errors.0.text", "errors.0.code,errors.0.text", reports},

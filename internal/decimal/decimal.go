@@ -181,25 +181,13 @@ func Minor(text string, scale uint8) (int64, error) {
 func Round(text string, scale uint8) (string, error) {
 	negative, integer, decimals := parts(text)
 	kept := min(len(decimals), int(scale))
-	digits := []byte(integer + decimals[:kept])
+	units, _ := new(big.Int).SetString(integer+decimals[:kept], 10) // never fails for digits
 	if kept < len(decimals) && decimals[kept] >= '5' {
-		digits = increment(digits)
+		units.Add(units, big.NewInt(1))
 	}
-	digits = append(digits, strings.Repeat("0", int(scale)-kept)...)
+	digits := units.String() + strings.Repeat("0", int(scale)-kept)
 	// Parse checks the length and removes the sign of zero.
-	return Parse(fromDigits(negative, string(digits), int(scale)))
-}
-
-// increment adds 1 to a number of decimal digits. It changes digits in place, unless the result is longer.
-func increment(digits []byte) []byte {
-	for i := len(digits) - 1; i >= 0; i-- {
-		if digits[i] != '9' {
-			digits[i]++
-			return digits
-		}
-		digits[i] = '0'
-	}
-	return append([]byte{'1'}, digits...)
+	return Parse(fromDigits(negative, digits, int(scale)))
 }
 
 // Sign returns -1, 0 or 1.

@@ -110,12 +110,6 @@ func (c *conn) abandon() {
 	c.broken = true
 }
 
-// abort resets the connection immediately.
-func (c *conn) abort() {
-	c.abandon()
-	_ = c.TCPConn.Close()
-}
-
 // ownConn returns the connection of [Default] below TLS, or nil.
 func ownConn(c net.Conn) *conn {
 	for {

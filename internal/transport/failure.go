@@ -57,7 +57,11 @@ func shown(err error) string {
 		}
 		return shown(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		return shownAll(e.Unwrap())
+		var texts []string
+		for _, err := range e.Unwrap() {
+			texts = append(texts, shown(err))
+		}
+		return strings.Join(texts, ": ")
 	}
 	if text := unquoted(err.Error()); isKnown(err) || knownText(text) {
 		return text
@@ -67,14 +71,6 @@ func shown(err error) string {
 
 // localUDP is the local address in the text of a query to a DNS server.
 var localUDP = regexp.MustCompile(`\S+:\d+->`)
-
-func shownAll(errs []error) string {
-	texts := make([]string, 0, len(errs))
-	for _, err := range errs {
-		texts = append(texts, shown(err))
-	}
-	return strings.Join(texts, ": ")
-}
 
 // isKnown reports whether err has a constant text, or a type of a standard package that quotes foreign text.
 func isKnown(err error) bool {

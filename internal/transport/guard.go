@@ -163,7 +163,8 @@ func multiplexed(conn net.Conn) bool {
 func closeConn(conn net.Conn) {
 	defer func() { _ = recover() }() // foreign connections may panic, for example HTTP/3's
 	if own := ownConn(conn); own != nil {
-		own.abort()
+		own.abandon()
+		_ = own.TCPConn.Close() // at once, also during an attempt
 		return
 	}
 	if conn != nil {

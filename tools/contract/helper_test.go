@@ -193,14 +193,6 @@ func fieldNamed(result reflect.Value, name string) reflect.Value {
 	})
 }
 
-// malformed returns the names of the unreadable fields.
-func malformed(result reflect.Value) []string {
-	if names := result.FieldByName("Malformed"); names.IsValid() {
-		return names.Interface().([]string)
-	}
-	return nil
-}
-
 // members maps the names of a JSON object to JSON.
 type members map[string]json.RawMessage
 

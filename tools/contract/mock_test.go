@@ -158,7 +158,10 @@ func TestClientsOfTheMock(t *testing.T) {
 				t.Skipf("%s is missing: %v", client[0], err)
 			}
 			if client[1] == "fastapi_test.py" {
-				needPython(t, client[0], "fastapi", "uvicorn")
+				modules := exec.CommandContext(t.Context(), client[0], "-c", "import fastapi, uvicorn")
+				if output, err := modules.CombinedOutput(); err != nil {
+					t.Skipf("a module is missing: on Debian, apt-get install python3-fastapi python3-uvicorn: %s", output)
+				}
 			}
 			cmd := exec.CommandContext(t.Context(), client[0], client[1:]...)
 			cmd.Dir, cmd.Env = "clients", append(os.Environ(), "READY_FILE="+m.readyFile, "SECRET="+secret)
@@ -173,17 +176,6 @@ func secretFile(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
 	return file
-}
-
-// needPython skips the test if a Python module is missing.
-func needPython(t *testing.T, python string, modules ...string) {
-	t.Helper()
-	program := "import " + strings.Join(modules, ", ")
-	output, err := exec.CommandContext(t.Context(), python, "-c", program).CombinedOutput()
-	if err != nil {
-		packages := strings.Join(modules, " python3-")
-		t.Skipf("a module is missing: on Debian, apt-get install python3-%s: %s", packages, output)
-	}
 }
 
 func TestPageOfFrameworksQuotesTheTestOfFastAPI(t *testing.T) {

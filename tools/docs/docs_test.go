@@ -207,9 +207,7 @@ var notRun = map[string][]string{
 		"go get github.com/paymentsvc/paymentsvc",
 		"go get github.com/paymentsvc/paymentsvc/durable/riverqueue",
 	},
-	"the repository is already cloned": {
-		"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc",
-	},
+	"the repository is already cloned": {"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc"},
 	"the command installs a release": {
 		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest",
 		"tar -xzf paymentsvc_1.0.0_linux_amd64.tar.gz paymentsvc",
@@ -224,23 +222,15 @@ var notRun = map[string][]string{
 	"no image may have been built": {
 		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080",
 	},
-	"the command runs .ci/commands": {
-		".ci/run",
-	},
-	"tools/compat/stranger does so with the root": {
-		"go get github.com/paymentsvc/paymentsvc/durable",
-	},
+	"the command runs .ci/commands":               {".ci/run"},
+	"tools/compat/stranger does so with the root": {"go get github.com/paymentsvc/paymentsvc/durable"},
 	"the command makes a picture": {
 		`go -C tools/contract test -count=1 -run TestPartnerPage ./browser ` +
 			`-screenshot "$PWD/examples/partner/page.png"`,
 		`go -C tools/contract test -count=1 -run TestMockPage ./browser -mock.screenshot "$PWD/docs/mock.png"`,
 	},
-	"the command makes a release": {
-		".ci/release v1.0.0",
-	},
-	"the command builds for six systems": {
-		".ci/binaries release --snapshot --clean",
-	},
+	"the command makes a release":        {".ci/release v1.0.0"},
+	"the command builds for six systems": {".ci/binaries release --snapshot --clean"},
 	"the command checks a download": {
 		"sha256sum --check --ignore-missing checksums.txt",
 		"gh attestation verify paymentsvc_1.0.0_linux_amd64.tar.gz --repo paymentsvc/paymentsvc",

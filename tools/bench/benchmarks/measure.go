@@ -140,19 +140,14 @@ func summarise(candidates []candidate, times [][]float64, reference string) []ro
 		return c.name == reference || c.who == reference
 	})
 	for i, c := range candidates {
-		compared := ratios(times[i], times[referred])
+		compared := make([]float64, len(times[i]))
+		for round, time := range times[i] {
+			compared[round] = time / times[referred][round]
+		}
 		rows[i] = row{candidate: c, time: median(times[i]), toReference: median(compared)}
 		rows[i].low, rows[i].high = interval(compared)
 	}
 	return rows
-}
-
-func ratios(a, b []float64) []float64 {
-	made := make([]float64, len(a))
-	for i := range a {
-		made[i] = a[i] / b[i]
-	}
-	return made
 }
 
 func median[T cmp.Ordered](values []T) T {

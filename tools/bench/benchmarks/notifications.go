@@ -61,7 +61,7 @@ func webhooks(size int, deliver delivery) map[string][]candidate {
 	now := time.Now()
 	body, stripeBody, paddleBody := padded(notificationForm, size), padded(stripeForm, size), padded(paddleForm, size)
 	arrived, stripeArrived := deliver(body), deliver(stripeBody)
-	bare := newPooledHMAC()
+	bare := pooledHMAC{&sync.Pool{New: func() any { return &hmacState{mac: hmac.New(sha256.New, []byte(secret))} }}}
 	own := ownHeader(now, body)
 	sdk := must(paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: scheme(), Secrets: []paymentsvc.Secret{secret}, Tolerance: tolerance,
@@ -206,12 +206,6 @@ type hmacState struct {
 	canonical []byte
 	sum       [sha256.Size]byte
 	hex       [2 * sha256.Size]byte
-}
-
-func newPooledHMAC() pooledHMAC {
-	return pooledHMAC{&sync.Pool{New: func() any {
-		return &hmacState{mac: hmac.New(sha256.New, []byte(secret))}
-	}}}
 }
 
 var (

@@ -25,8 +25,7 @@ import (
 )
 
 func main() {
-	scenario := flag.String("scenario", "",
-		"run only sqlite, slots, many-slots, processes or pool")
+	scenario := flag.String("scenario", "", "run only sqlite, slots, many-slots, processes or pool")
 	rows := flag.Int("rows", 8000, "payouts in a turn")
 	turns := flag.Int("turns", 5, "turns of each candidate")
 	work := flag.String("work", "", "pay the payouts of this database; the scenario processes sets it")
@@ -55,8 +54,8 @@ func measureAll(ctx context.Context, scenario string, rows, turns int) error {
 		run  func(context.Context, *server) error
 	}{
 		{"sqlite", sqlite},
-		{"slots", fewSlots},
-		{"many-slots", manySlots},
+		{"slots", func(ctx context.Context, s *server) error { return s.peers(ctx, 8, true) }},
+		{"many-slots", func(ctx context.Context, s *server) error { return s.peers(ctx, 64, false) }},
 		{"processes", processes},
 		{"pool", poolSizes},
 	} {
@@ -104,10 +103,6 @@ func sqlite(ctx context.Context, s *server) error {
 		ctx, "SQLite, 8 slots", candidate{"bare loop", bare}, candidate{"durable", store},
 	)
 }
-
-func fewSlots(ctx context.Context, s *server) error { return s.peers(ctx, 8, true) }
-
-func manySlots(ctx context.Context, s *server) error { return s.peers(ctx, 64, false) }
 
 // peers compares durable with the merged loop on PostgreSQL and, if slow is set, with the bare loop and River.
 func (s *server) peers(ctx context.Context, slots int, slow bool) error {

@@ -128,17 +128,13 @@ func newMerged(ctx context.Context, database, service string, slots int) (*merge
 	if err != nil {
 		return nil, err
 	}
-	pool, err := newPool(ctx, database, int32(slots)) //nolint:gosec // a small number
-	return &merged{pool, client, slots}, err
-}
-
-func newPool(ctx context.Context, database string, connections int32) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(database)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns, config.MinConns = connections, connections
-	return pgxpool.NewWithConfig(ctx, config)
+	config.MaxConns, config.MinConns = int32(slots), int32(slots) //nolint:gosec // a small number
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	return &merged{pool, client, slots}, err
 }
 
 func (m *merged) add(ctx context.Context, rows int) error {

@@ -37,26 +37,28 @@ type encoder struct {
 	trip func(in, out any) error
 }
 
-func encoders() []encoder {
-	of := func(marshal func(any) ([]byte, error), unmarshal func([]byte, any) error) func(in, out any) error {
-		return func(in, out any) error {
-			data, err := marshal(in)
-			if err != nil {
-				return err
-			}
-			return unmarshal(data, out)
+// trip returns a function that encodes a value and decodes the result.
+func trip[D any](marshal func(any) (D, error), unmarshal func(D, any) error) func(in, out any) error {
+	return func(in, out any) error {
+		data, err := marshal(in)
+		if err != nil {
+			return err
 		}
+		return unmarshal(data, out)
 	}
+}
+
+// marshalXML names the element, because the types in these tests have no name.
+func marshalXML(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	err := xml.NewEncoder(&buf).EncodeElement(v, xml.StartElement{Name: xml.Name{Local: "record"}})
+	return buf.Bytes(), err
+}
+
+func encoders() []encoder {
 	return []encoder{
-		{"encoding/json", of(json.Marshal, json.Unmarshal)},
-		{"encoding/xml", func(in, out any) error {
-			var buf bytes.Buffer
-			name := xml.StartElement{Name: xml.Name{Local: "record"}} // because the types in these tests have no name
-			if err := xml.NewEncoder(&buf).EncodeElement(in, name); err != nil {
-				return err
-			}
-			return xml.Unmarshal(buf.Bytes(), out)
-		}},
+		{"encoding/json", trip(json.Marshal, json.Unmarshal)},
+		{"encoding/xml", trip(marshalXML, xml.Unmarshal)},
 		{"encoding/gob", func(in, out any) error {
 			var buf bytes.Buffer
 			if err := gob.NewEncoder(&buf).Encode(in); err != nil {
@@ -64,30 +66,23 @@ func encoders() []encoder {
 			}
 			return gob.NewDecoder(&buf).Decode(out)
 		}},
-		{"yaml.v3", of(yaml.Marshal, yaml.Unmarshal)},
-		{"goccy/go-yaml", of(goccy.Marshal, goccy.Unmarshal)},
-		{"BSON", of(bson.Marshal, bson.Unmarshal)},
-		{"BSON as JSON", of(
+		{"yaml.v3", trip(yaml.Marshal, yaml.Unmarshal)},
+		{"goccy/go-yaml", trip(goccy.Marshal, goccy.Unmarshal)},
+		{"BSON", trip(bson.Marshal, bson.Unmarshal)},
+		{"BSON as JSON", trip(
 			func(v any) ([]byte, error) { return bson.MarshalExtJSON(v, true, false) },
 			func(b []byte, v any) error { return bson.UnmarshalExtJSON(b, true, v) },
 		)},
-		{"BSON, driver v1", of(bsonv1.Marshal, bsonv1.Unmarshal)},
-		{"CBOR", of(cbor.Marshal, cbor.Unmarshal)},
-		{"msgpack", of(msgpack.Marshal, msgpack.Unmarshal)},
-		{"DynamoDB", func(in, out any) error {
-			av, err := attributevalue.Marshal(in)
-			if err != nil {
-				return err
-			}
-			return attributevalue.Unmarshal(av, out)
-		}},
-		{"DynamoDB with options", func(in, out any) error {
-			av, err := attributevalue.MarshalWithOptions(in, encodesText)
-			if err != nil {
-				return err
-			}
-			return attributevalue.UnmarshalWithOptions(av, out, decodesText)
-		}},
+		{"BSON, driver v1", trip(bsonv1.Marshal, bsonv1.Unmarshal)},
+		{"CBOR", trip(cbor.Marshal, cbor.Unmarshal)},
+		{"msgpack", trip(msgpack.Marshal, msgpack.Unmarshal)},
+		{"DynamoDB", trip(attributevalue.Marshal, attributevalue.Unmarshal)},
+		{"DynamoDB with options", trip(
+			func(v any) (types.AttributeValue, error) { return attributevalue.MarshalWithOptions(v, encodesText) },
+			func(av types.AttributeValue, v any) error {
+				return attributevalue.UnmarshalWithOptions(av, v, decodesText)
+			},
+		)},
 	}
 }
 
@@ -204,12 +199,10 @@ func TestAmountReadsTypesOfOtherPrograms(t *testing.T) {
 			return bson.Unmarshal(data, out)
 		}
 	}
-	inDynamo := func(av types.AttributeValue) func(out any) error {
-		return func(out any) error {
-			return attributevalue.UnmarshalWithOptions(
-				&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": av}}, out, decodesText,
-			)
-		}
+	type option = func(*attributevalue.DecoderOptions)
+	inDynamo := func(av types.AttributeValue, options ...option) func(out any) error {
+		item := &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"A": av}}
+		return func(out any) error { return attributevalue.UnmarshalWithOptions(item, out, options...) }
 	}
 	in := func(marshal func(any) ([]byte, error), unmarshal func([]byte, any) error, v any) func(out any) error {
 		return func(out any) error {
@@ -262,17 +255,10 @@ func TestAmountReadsTypesOfOtherPrograms(t *testing.T) {
 		{"msgpack float", in(msgpack.Marshal, msgpack.Unmarshal, 10.5), isError},
 		{"msgpack null", in(msgpack.Marshal, msgpack.Unmarshal, nil), ""},
 
-		{"DynamoDB string", inDynamo(&types.AttributeValueMemberS{Value: "10.50"}), "10.50"},
-		{"DynamoDB null", inDynamo(&types.AttributeValueMemberNULL{Value: true}), ""},
-		{"DynamoDB number", inDynamo(&types.AttributeValueMemberN{Value: "10.50"}), isError},
-		{"DynamoDB string without the option", func(out any) error {
-			return attributevalue.Unmarshal(
-				&types.AttributeValueMemberM{
-					Value: map[string]types.AttributeValue{"A": &types.AttributeValueMemberS{Value: "10.50"}},
-				},
-				out,
-			)
-		}, isError},
+		{"DynamoDB string", inDynamo(&types.AttributeValueMemberS{Value: "10.50"}, decodesText), "10.50"},
+		{"DynamoDB null", inDynamo(&types.AttributeValueMemberNULL{Value: true}, decodesText), ""},
+		{"DynamoDB number", inDynamo(&types.AttributeValueMemberN{Value: "10.50"}, decodesText), isError},
+		{"DynamoDB string without the option", inDynamo(&types.AttributeValueMemberS{Value: "10.50"}), isError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got struct{ A paymentsvc.Amount }

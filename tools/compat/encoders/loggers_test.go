@@ -266,9 +266,9 @@ const (
 	open     = "Secret|" + requests + "|" + configs + "|" + errs // types with exported text fields
 	badVerbs = "fmt %d|fmt unknown verb"
 	unread   = "unexported value|unexported any|unexported slice|pointer to unexported value"
+	plain    = "value|struct|unexported value|embedded value"
 	byValue  = "value|slice|slice of any|array|map|map of any|struct|pointer to struct|struct with any|" +
-		"struct with slice|" +
-		"embedded value"
+		"struct with slice|embedded value"
 )
 
 func exceptions() []exception {
@@ -283,11 +283,7 @@ func exceptions() []exception {
 		key       = "keys of a map in `encoding/json` use it directly"
 	)
 	return []exception{
-		{
-			noMethod,
-			"slog text|logrus text|messages|fmt %v|fmt %s %q|fmt %x|fmt %d|fmt unknown verb|fmt arguments",
-			open, unread,
-		},
+		{noMethod, "slog text|logrus text|messages|fmt %v|fmt %s %q|fmt %x|fmt arguments|" + badVerbs, open, unread},
 
 		{pointer, "fmt %s %q|" + badVerbs, requests + "|" + configs + "|" + errs, "unexported pointer"},
 		{pointer, "fmt %s %q|" + badVerbs, errs, "unexported error"},
@@ -299,18 +295,10 @@ func exceptions() []exception {
 		{misuse, "fmt %w", "Secret|PayoutRequest|ServiceError", "map key"},
 		{misuse, "fmt %w", errs, "error"},
 
-		{
-			noPointer, "fmt %p", open,
-			"value|array|struct|struct with any|struct with slice|unexported value|unexported any|unexported slice|" +
-				"embedded value",
-		},
+		{noPointer, "fmt %p", open, "array|struct with any|struct with slice|unexported any|unexported slice|" + plain},
 
-		{
-			compares, "go-cmp", requests + "|Secret|HMACConfig|Error|ServiceError",
-			"value|struct|unexported value|embedded value",
-		},
+		{compares, "go-cmp", requests + "|Secret|HMACConfig|" + errs, plain},
 		{compares, "go-cmp", "Secret|ServiceError|HMACConfig", "array"},
-		{compares, "go-cmp", "NotificationError", "value|struct|unexported value|embedded value"},
 
 		{noMethods, "spew without methods", open + "|errors", ""},
 

@@ -106,63 +106,26 @@ func subjects(t *testing.T) []subject {
 	failure, service, malformed := canaryErrors()
 
 	return []subject{
-		{
-			"PaymentRequest",
-			shapesOf(
-				payment, struct{ paymentsvc.PaymentRequest }{payment}, struct{ *paymentsvc.PaymentRequest }{&payment},
-			),
-		},
-		{
-			"PayoutRequest",
-			shapesOf(payout, struct{ paymentsvc.PayoutRequest }{payout}, struct{ *paymentsvc.PayoutRequest }{&payout}),
-		},
+		{"PaymentRequest", shapesOf(payment,
+			struct{ paymentsvc.PaymentRequest }{payment}, struct{ *paymentsvc.PaymentRequest }{&payment})},
+		{"PayoutRequest", shapesOf(payout,
+			struct{ paymentsvc.PayoutRequest }{payout}, struct{ *paymentsvc.PayoutRequest }{&payout})},
 		{"Secret", shapesOf(secret, struct{ paymentsvc.Secret }{secret}, struct{ *paymentsvc.Secret }{&secret})},
-		{
-			"HMACConfig",
-			shapesOf(
-				hmacConfig, struct{ paymentsvc.HMACConfig }{hmacConfig}, struct{ *paymentsvc.HMACConfig }{&hmacConfig},
-			),
-		},
-		{
-			"WebhookConfig",
-			shapesOf(
-				webhookConfig, struct{ paymentsvc.WebhookConfig }{webhookConfig},
-				struct{ *paymentsvc.WebhookConfig }{&webhookConfig},
-			),
-		},
+		{"HMACConfig", shapesOf(hmacConfig,
+			struct{ paymentsvc.HMACConfig }{hmacConfig}, struct{ *paymentsvc.HMACConfig }{&hmacConfig})},
+		{"WebhookConfig", shapesOf(webhookConfig,
+			struct{ paymentsvc.WebhookConfig }{webhookConfig}, struct{ *paymentsvc.WebhookConfig }{&webhookConfig})},
 		{"Config", shapesOf(config, struct{ paymentsvc.Config }{config}, struct{ *paymentsvc.Config }{&config})},
 		{"Client", shapesOf(*client, struct{ paymentsvc.Client }{*client}, struct{ *paymentsvc.Client }{client})},
-		{
-			"HMACSigner",
-			shapesOf(*signer, struct{ paymentsvc.HMACSigner }{*signer}, struct{ *paymentsvc.HMACSigner }{signer}),
-		},
+		{"HMACSigner", shapesOf(*signer,
+			struct{ paymentsvc.HMACSigner }{*signer}, struct{ *paymentsvc.HMACSigner }{signer})},
 		{"Webhook", shapesOf(*webhook, struct{ paymentsvc.Webhook }{*webhook}, struct{ *paymentsvc.Webhook }{webhook})},
-		{
-			"Error",
-			append(
-				shapesOf(failure, struct{ paymentsvc.Error }{failure}, struct{ *paymentsvc.Error }{&failure}),
-				errorShapes(&failure)...,
-			),
-		},
-		{
-			"ServiceError",
-			append(
-				shapesOf(
-					service, struct{ paymentsvc.ServiceError }{service}, struct{ *paymentsvc.ServiceError }{&service},
-				),
-				errorShapes(&service)...,
-			),
-		},
-		{
-			"NotificationError",
-			append(
-				shapesOf(
-					malformed, struct{ paymentsvc.NotificationError }{malformed},
-					struct{ *paymentsvc.NotificationError }{&malformed},
-				),
-				errorShapes(&malformed)...,
-			),
-		},
+		{"Error", append(errorShapes(&failure), shapesOf(failure,
+			struct{ paymentsvc.Error }{failure}, struct{ *paymentsvc.Error }{&failure})...)},
+		{"ServiceError", append(errorShapes(&service), shapesOf(service,
+			struct{ paymentsvc.ServiceError }{service}, struct{ *paymentsvc.ServiceError }{&service})...)},
+		{"NotificationError", append(errorShapes(&malformed), shapesOf(malformed,
+			struct{ paymentsvc.NotificationError }{malformed}, struct{ *paymentsvc.NotificationError }{&malformed})...)},
 		{"errors", errorShapes(errors.Join(&failure, &service, &malformed))},
 	}
 }

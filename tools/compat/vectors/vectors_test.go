@@ -3,13 +3,14 @@
 package vectors
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("vectors.update", false, "write the table with the output of the installed languages")
@@ -28,9 +29,7 @@ const bodies = `{"partner_id":17,"project_id":42}
 // TestVectorsFitEachLanguage runs the program of each installed language, and compares its lines with the table.
 func TestVectorsFitEachLanguage(t *testing.T) {
 	kept, err := os.ReadFile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := slices.Collect(strings.Lines(string(kept)))
 	for language, source := range map[string]string{
 		"php": "vectors.php", "python3": "vectors.py", "node": "vectors.js", "java": "Vectors.java",
@@ -42,9 +41,7 @@ func TestVectorsFitEachLanguage(t *testing.T) {
 			run := exec.CommandContext(t.Context(), language, source)
 			run.Stdin, run.Stderr = strings.NewReader(bodies), os.Stderr
 			out, err := run.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var got []string
 			for line := range strings.Lines(string(out)) {
 				got = append(got, language+"\t"+line)
@@ -56,17 +53,12 @@ func TestVectorsFitEachLanguage(t *testing.T) {
 				return
 			}
 			slices.Sort(got)
-			if !slices.Equal(got, want) {
-				t.Errorf("%s differs from the table: run go test ./vectors -vectors.update\ngot\n%s\nwant\n%s",
-					language, strings.Join(got, ""), strings.Join(want, ""))
-			}
+			require.Equal(t, want, got, "the table differs: run go test ./vectors -vectors.update")
 		})
 	}
 	if *update {
 		slices.Sort(all)
-		if err := os.WriteFile(table, []byte(strings.Join(all, "")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(table, []byte(strings.Join(all, "")), 0o644))
 	}
 }
 
@@ -75,16 +67,10 @@ func TestVectorsFitOpenSSL(t *testing.T) {
 		t.Skip("openssl is not installed, so the signatures are not compared")
 	}
 	want, err := os.ReadFile("../../../testdata/vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	script := exec.CommandContext(t.Context(), "sh", "../../../testdata/make-vectors.sh")
 	script.Stderr = os.Stderr
 	got, err := script.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("vectors.json differs from the output of testdata/make-vectors.sh")
-	}
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "vectors.json and the output of testdata/make-vectors.sh")
 }

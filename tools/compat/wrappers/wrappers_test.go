@@ -223,21 +223,19 @@ func (d *dumping) dump(r *http.Request) error {
 	return err
 }
 
-// recording returns go-vcr's recorder, which writes each interaction to a cassette in dir.
+// recording returns go-vcr's recorder, which writes each interaction to a cassette in dir, but omits the body and the
+// signature.
 func recording(t *testing.T, dir string, mode recorder.Mode, base http.RoundTripper) *recorder.Recorder {
 	t.Helper()
 	r, err := recorder.New(filepath.Join(dir, "cassette"), recorder.WithMode(mode), recorder.WithRealTransport(base),
-		recorder.WithHook(withoutCardData, recorder.BeforeSaveHook))
+		recorder.WithHook(func(i *cassette.Interaction) error {
+			i.Request.Body = ""
+			i.Request.ContentLength = 0
+			i.Request.Headers.Del("Signature")
+			return nil
+		}, recorder.BeforeSaveHook))
 	require.NoError(t, err)
 	return r
-}
-
-// withoutCardData removes the body and the signature from a cassette.
-func withoutCardData(i *cassette.Interaction) error {
-	i.Request.Body = ""
-	i.Request.ContentLength = 0
-	i.Request.Headers.Del("Signature")
-	return nil
 }
 
 // recorders returns RoundTrippers that also write each request to memory.
@@ -247,17 +245,11 @@ func recorders(t *testing.T) map[string]func(http.RoundTripper) http.RoundTrippe
 		return recording(t, t.TempDir(), recorder.ModeRecordOnly, base)
 	}
 	return map[string]func(http.RoundTripper) http.RoundTripper{
-		"dump": func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
-		"dump and delivery": func(base http.RoundTripper) http.RoundTripper {
-			return &dumping{base: base, during: true}
-		},
-		"two dumps": func(base http.RoundTripper) http.RoundTripper {
-			return &dumping{base: &dumping{base: base}}
-		},
-		"go-vcr": record,
-		"go-vcr with a trace": func(base http.RoundTripper) http.RoundTripper {
-			return tracing(t, record(base))
-		},
+		"dump":                func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base} },
+		"dump and delivery":   func(base http.RoundTripper) http.RoundTripper { return &dumping{base: base, during: true} },
+		"two dumps":           func(base http.RoundTripper) http.RoundTripper { return &dumping{base: &dumping{base: base}} },
+		"go-vcr":              record,
+		"go-vcr with a trace": func(base http.RoundTripper) http.RoundTripper { return tracing(t, record(base)) },
 	}
 }
 

@@ -215,9 +215,6 @@ func evaluate[T any](b *tab, expression string) T {
 	return v
 }
 
-// widths returns the widths of a phone and a desktop, and the widths before and after each change of a layout.
-func widths() []int64 { return []int64{360, 768, 769, 896, 897, 1280} }
-
 // requireUsable checks that the page at an address can be used at every width, in light and dark.
 func (b *tab) requireUsable(page string) {
 	b.t.Helper()
@@ -235,7 +232,8 @@ func (b *tab) requireUsable(page string) {
 		require.Empty(b.t, found, "%s: %s", page, what)
 	}
 	require.Equal(b.t, 1, evaluate[int](b, `document.querySelectorAll("h1").length`), page)
-	for _, width := range widths() {
+	// The widths are those of a phone and a desktop, and those before and after each change of a layout.
+	for _, width := range []int64{360, 768, 769, 896, 897, 1280} {
 		for _, look := range []string{"light", "dark"} {
 			b.resize(width, look)
 			content := evaluate[int64](b, "document.documentElement.scrollWidth")

@@ -191,7 +191,7 @@ func testDecisions(t *testing.T, p *partner, b *tab) {
 	b.do(chromedp.Navigate(page))
 	require.Contains(t, b.text("main"), "•••• 1111")
 	b.do(
-		chromedp.SendKeys(chromedp.CSS("#order-paid"), p.orderID(t, userData)),
+		chromedp.SendKeys(chromedp.CSS("#order-paid"), p.service.OrdersOf(userData)[0].OrderID),
 		chromedp.Click(chromedp.CSS("#sure-paid")),
 	)
 	require.EqualValues(t, 200, b.press("#choice-paid button"))
@@ -233,18 +233,6 @@ func testBulk(t *testing.T, p *partner, b *tab) {
 	b.do(chromedp.Click(chromedp.CSS("#sure")))
 	require.EqualValues(t, 200, b.press("#confirm button"))
 	require.Equal(t, "It is marked as succeeded. Rows: 2.", b.text("[role=status]"))
-}
-
-// orderID returns the order_id that the service would tell an operator.
-func (p *partner) orderID(t *testing.T, userData string) string {
-	t.Helper()
-	for _, order := range p.service.Orders() {
-		if order.UserData == userData {
-			return order.OrderID
-		}
-	}
-	t.Fatal("the service has no such order")
-	return ""
 }
 
 // takePicture makes a picture of the upper part of the operators' page, after some orders.

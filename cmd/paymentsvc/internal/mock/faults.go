@@ -263,12 +263,7 @@ func (e *epoch) clearFaults() {
 }
 
 func getFaults(c *call) (int, any, error) {
-	faults := c.listFaults()
-	list := make([]faultOut, 0, len(faults))
-	for _, f := range faults {
-		list = append(list, c.faultOut(f))
-	}
-	return http.StatusOK, map[string]any{"faults": list}, nil
+	return http.StatusOK, map[string]any{"faults": mapped(c.listFaults(), c.faultOut)}, nil
 }
 
 func postFault(c *call, given faultIn) (int, any, error) {

@@ -178,10 +178,7 @@ func getMessages(c *call) (int, any, error) {
 		return len(list) > 0
 	})
 	list, next := cut(list, limit, func(m message) int { return m.Seq })
-	messages := []messageOut{}
-	for _, m := range list {
-		messages = append(messages, c.messageOut(m))
-	}
+	messages := mapped(list, c.messageOut)
 	return http.StatusOK, map[string]any{"messages": messages, "next": next, "evicted": evicted}, nil
 }
 

@@ -38,20 +38,16 @@ type delivery struct {
 	Error      string   `json:"error"`
 }
 
-func deliveriesOut(list []paymentsvctest.Delivery) []delivery {
-	deliveries := make([]delivery, 0, len(list))
-	for _, d := range list {
-		n := d.Notification
-		next := delivery{
-			string(n.Event), n.OrderID, string(n.StatusDescription), d.Accepted(), d.Forged,
-			append([]string{}, d.Faults...), d.HTTPStatus, "",
-		}
-		if d.Err != nil {
-			next.Error = reasonOf(d.Err)
-		}
-		deliveries = append(deliveries, next)
+func deliveryOut(d paymentsvctest.Delivery) delivery {
+	n := d.Notification
+	out := delivery{
+		string(n.Event), n.OrderID, string(n.StatusDescription), d.Accepted(), d.Forged,
+		append([]string{}, d.Faults...), d.HTTPStatus, "",
 	}
-	return deliveries
+	if d.Err != nil {
+		out.Error = reasonOf(d.Err)
+	}
+	return out
 }
 
 // deliver sends the notifications of the outbox, and returns the deliveries and the numbers of their messages.
@@ -59,7 +55,7 @@ func (e *epoch) deliver(ctx context.Context) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
 	e.journal.wakeAll()
-	return deliveriesAnswer{deliveriesOut(list), sent}
+	return deliveriesAnswer{mapped(list, deliveryOut), sent}
 }
 
 // sending returns a context that does not end with the request, because a notification must not stop half-way.
@@ -71,7 +67,7 @@ func (e *epoch) send(
 ) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
-	return deliveriesAnswer{deliveriesOut(list), sent}
+	return deliveriesAnswer{mapped(list, deliveryOut), sent}
 }
 
 type deliveriesAnswer struct {
@@ -80,12 +76,8 @@ type deliveriesAnswer struct {
 }
 
 func getNotifications(c *call) (int, any, error) {
-	outbox := c.fake.Outbox()
-	waiting := make([]notification, 0, len(outbox))
-	for _, n := range outbox {
-		waiting = append(waiting, notificationOut(n))
-	}
-	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveriesOut(c.fake.Deliveries())}, nil
+	waiting, deliveries := mapped(c.fake.Outbox(), notificationOut), mapped(c.fake.Deliveries(), deliveryOut)
+	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveries}, nil
 }
 
 // signer returns the project that signs a raw body: the given project, the project of its order, or the only project.

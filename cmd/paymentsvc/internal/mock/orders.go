@@ -284,7 +284,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	answer.Messages = e.deliverAll(ctx, before, *n)
 	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	answer.Deliveries = deliveriesOut(slices.DeleteFunc(list, others))
+	answer.Deliveries = mapped(slices.DeleteFunc(list, others), deliveryOut)
 	return answer, nil
 }
 
@@ -298,27 +298,22 @@ func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvcte
 	}
 	const longest = 15 * time.Second // a delivery takes at most 10
 	e.journal.waitFor(ctx, longest, &filter{}, func() bool {
-		sent := map[paymentsvctest.Notification]bool{}
+		missing := map[paymentsvctest.Notification]bool{}
+		for _, n := range list {
+			missing[n] = true
+		}
 		deliveries, _ := e.fake.DeliveriesAfter(before)
 		for _, d := range deliveries {
-			sent[d.Notification] = true
+			delete(missing, d.Notification)
 		}
-		unsent := slices.DeleteFunc(slices.Clone(list), func(n paymentsvctest.Notification) bool { return sent[n] })
-		return len(unsent) == 0 || contains(e.fake.Outbox(), unsent)
+		if len(missing) > 0 { // otherwise a copy of the outbox would be made in vain
+			for _, n := range e.fake.Outbox() {
+				delete(missing, n)
+			}
+		}
+		return len(missing) == 0
 	})
 	return messages
-}
-
-// contains reports whether a list contains each value of other.
-func contains[T comparable](list, other []T) bool {
-	missing := map[T]bool{}
-	for _, v := range other {
-		missing[v] = true
-	}
-	for _, v := range list {
-		delete(missing, v)
-	}
-	return len(missing) == 0
 }
 
 type settleIn struct {

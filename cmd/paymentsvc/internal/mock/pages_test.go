@@ -22,8 +22,7 @@ func (r *running) press(path string, form url.Values) (int, string) {
 }
 
 func TestPaymentPageSettlesTheOrder(t *testing.T) {
-	box := receive(t)
-	r := start(t, func(o *Options) { o.Notify = box.URL })
+	r, box := startWithInbox(t)
 	paid := strings.TrimPrefix(r.pay("order-1").RedirectURL, r.url)
 	_, page := r.do("GET", paid, "")
 	require.Contains(t, page, "Pay 10.50")

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -51,9 +52,7 @@ func (s *session) all() []setting {
 		{"error_fields", s.opt.ErrorCode + "," + s.opt.ErrorMessage, ""},
 		{"error_format", cmp.Or(s.opt.ErrorFormat, "fields"), ""},
 		{"tolerance", tolerance, ""},
-		{"repeated", map[paymentsvctest.Repeated]string{
-			paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
-		}[s.opt.Repeated], ""},
+		{"repeated", behaviours[s.opt.Repeated], ""},
 		{"notify", mask.Query(to.rest), ""},
 		{"base_path", cmp.Or(s.opt.BasePath, "/"), ""},
 		{"show_bodies", fmt.Sprint(s.opt.ShowBodies), ""},
@@ -126,17 +125,18 @@ type projectIn struct {
 	Currency  string            `json:"currency"`
 }
 
+// behaviours are the names of the behaviours for a duplicate user_data.
+var behaviours = []string{
+	paymentsvctest.RejectRepeated: "reject", paymentsvctest.SameOrder: "same", paymentsvctest.NewOrder: "new",
+}
+
 // ParseRepeated parses the behaviour for a duplicate user_data: "reject", "same" or "new".
 func ParseRepeated(text string) (paymentsvctest.Repeated, error) {
-	switch text {
-	case "reject":
-		return paymentsvctest.RejectRepeated, nil
-	case "same":
-		return paymentsvctest.SameOrder, nil
-	case "new":
-		return paymentsvctest.NewOrder, nil
+	i := slices.Index(behaviours, text)
+	if i < 0 {
+		return 0, errors.New("not reject, same or new")
 	}
-	return 0, errors.New("not reject, same or new")
+	return paymentsvctest.Repeated(i), nil
 }
 
 // inherited returns the current options of s, with the changes by the control API. A new session starts from them.
@@ -144,13 +144,9 @@ func (s *session) inherited() Options {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opt := s.opt
-	opt.Notify, opt.Receivers, opt.Script, opt.Chosen = s.to.rest, nil, nil, maps.Clone(s.chosen)
-	for _, own := range s.to.own {
-		opt.Receivers = append(opt.Receivers, own.text)
-	}
-	for _, line := range s.script {
-		opt.Script = append(opt.Script, line.text)
-	}
+	opt.Notify, opt.Chosen = s.to.rest, maps.Clone(s.chosen)
+	opt.Receivers = mapped(s.to.own, func(own receiver) string { return own.text })
+	opt.Script = mapped(s.script, func(line scripted) string { return line.text })
 	return opt
 }
 
@@ -223,12 +219,7 @@ func (s *session) out() sessionOut {
 }
 
 func getSessions(c *call) (int, any, error) {
-	sessions := c.mock.list()
-	list := make([]sessionOut, 0, len(sessions))
-	for _, s := range sessions {
-		list = append(list, s.out())
-	}
-	return http.StatusOK, map[string]any{"sessions": list}, nil
+	return http.StatusOK, map[string]any{"sessions": mapped(c.mock.list(), (*session).out)}, nil
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

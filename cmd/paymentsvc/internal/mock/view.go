@@ -229,10 +229,8 @@ func readable(body []byte) string {
 }
 
 // shown returns the receivers without queries.
-func (rs receivers) shown() (list []string) {
-	for _, own := range rs.own {
-		list = append(list, mask.Query(own.text))
-	}
+func (rs receivers) shown() []string {
+	list := mapped(rs.own, func(own receiver) string { return mask.Query(own.text) })
 	if rs.rest != "" {
 		list = append(list, mask.Query(rs.rest))
 	}
