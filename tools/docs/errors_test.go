@@ -430,7 +430,7 @@ func failedAssertions(t *testing.T) (list []string) {
 		signer(scheme.Canonical, secret+"\n"),
 		signer(canonical.Join("\n", canonical.Timestamp, canonical.BodySorted), secret),
 	} {
-		srv, client := service(t)
+		srv, client := service(t, nil)
 		client, err := client.ForProject(42, wrong)
 		require.NoError(t, err)
 		require.Error(t, startPayment(client))
@@ -438,7 +438,7 @@ func failedAssertions(t *testing.T) (list []string) {
 		srv.AssertAllSigned(r)
 		list = append(list, r.text)
 	}
-	srv, client := service(t)
+	srv, client := service(t, nil)
 	require.NoError(t, startPayment(client))
 	require.NoError(t, startPayment(client))
 	r := &recorder{TB: t}
