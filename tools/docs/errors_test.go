@@ -36,10 +36,11 @@ import (
 // pages have each text on one line, so that a search finds it.
 func TestPagesQuoteTheErrorsOfTheSDK(t *testing.T) {
 	texts := failedAssertions(t)
+	_, comma := paymentsvc.ParseAmount("10,50")
+	_, inexact := paymentsvc.MustParseAmount("10.505").Minor(2)
 	for _, list := range [][]error{
 		rejectedConfigurations(t), invalidRequests(t), failedConnections(t), oddTransports(t), oddResponses(t),
-		amounts(),
-		notificationErrors(t),
+		notificationErrors(t), {new(paymentsvc.Amount).Scan(10.5), comma, inexact},
 	} {
 		for _, err := range list {
 			if assert.Error(t, err) {
@@ -116,8 +117,9 @@ func textsOfTables(page string) (texts []string) {
 }
 
 // rejected returns the error that Handler reports for a request with a wrong signature.
-func rejected(t *testing.T, part paymentsvc.CanonicalFunc, r *http.Request) (reported error) {
+func rejected(t *testing.T, part paymentsvc.CanonicalFunc, body io.Reader) (reported error) {
 	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/notifications", body)
 	r.Header = http.Header{"Timestamp": {"1700000000"}, "Signature": {"00"}}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:  paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex},
@@ -372,12 +374,6 @@ func oddResponses(t *testing.T) (list []error) {
 	return list
 }
 
-func amounts() []error {
-	_, comma := paymentsvc.ParseAmount("10,50")
-	_, inexact := paymentsvc.MustParseAmount("10.505").Minor(2)
-	return []error{new(paymentsvc.Amount).Scan(10.5), comma, inexact}
-}
-
 // notificationErrors returns errors of webhooks.
 func notificationErrors(t *testing.T) (list []error) {
 	const body = `{"event":"payment.status_changed","order_id":"o-1","status":2,"status_description":"SUCCESS",` +
@@ -412,12 +408,9 @@ func notificationErrors(t *testing.T) (list []error) {
 	parse(0, canonical.Header("X-Request-Id"), body, body, nil)
 	parse(0, scheme.Canonical, noAmount, noAmount, nil)
 
-	post := func(body io.Reader) *http.Request {
-		return httptest.NewRequest(http.MethodPost, "/notifications", body)
-	}
 	return append(list,
-		rejected(t, scheme.Canonical, post(http.NoBody)),
-		rejected(t, canonical.PathBelow("/shop"), post(strings.NewReader(body))),
+		rejected(t, scheme.Canonical, http.NoBody),
+		rejected(t, canonical.PathBelow("/shop"), strings.NewReader(body)),
 	)
 }
 
@@ -437,7 +430,7 @@ func failedAssertions(t *testing.T) (list []string) {
 		signer(scheme.Canonical, secret+"\n"),
 		signer(canonical.Join("\n", canonical.Timestamp, canonical.BodySorted), secret),
 	} {
-		srv, client := service(t)
+		srv, client := service(t, nil)
 		client, err := client.ForProject(42, wrong)
 		require.NoError(t, err)
 		require.Error(t, startPayment(client))
@@ -445,7 +438,7 @@ func failedAssertions(t *testing.T) (list []string) {
 		srv.AssertAllSigned(r)
 		list = append(list, r.text)
 	}
-	srv, client := service(t)
+	srv, client := service(t, nil)
 	require.NoError(t, startPayment(client))
 	require.NoError(t, startPayment(client))
 	r := &recorder{TB: t}

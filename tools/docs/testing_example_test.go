@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,16 +30,14 @@ const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 var price = paymentsvc.MustParseAmount("19.90")
 
 // service returns a fake service in memory and a client for it.
-func service(t *testing.T, onStart ...func(paymentsvctest.Order)) (*paymentsvctest.Server, *paymentsvc.Client) {
+func service(t *testing.T, onStart func(paymentsvctest.Order)) (*paymentsvctest.Server, *paymentsvc.Client) {
 	cfg := paymentsvctest.Config{
 		PartnerID: 7,
 		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 		Scheme:    scheme,
 		Tolerance: time.Minute,
+		OnStart:   onStart,
 		Repeated:  paymentsvctest.NewOrder, // a second start then counts; the default rejects it, and hides the mistake
-	}
-	for _, call := range onStart {
-		cfg.OnStart = call
 	}
 	srv := paymentsvctest.StartInMemory(t, cfg)
 	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
@@ -66,12 +65,15 @@ func checkout(client *paymentsvc.Client, userData string) error {
 // shop ships each paid order once, and no refunded order. Its fields stand for tables.
 type shop struct {
 	seen     map[string]bool
+	failing  bool
 	refunded bool
 	shipped  int
 }
 
 func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	switch {
+	case s.failing:
+		return errors.New("the store failed")
 	case s.seen[n.Key()] || n.UserData != "order-1" || n.StatusDescription != paymentsvc.StatusSuccess:
 	case n.Event == paymentsvc.EventRefundStatusChanged:
 		s.refunded = true
@@ -98,7 +100,7 @@ func newShop(t *testing.T, srv *paymentsvctest.Server) *shop {
 func TestLostResponseIsNotPaidTwice(t *testing.T) {
 	for when, orders := range map[paymentsvctest.When]int{paymentsvctest.BeforeCommit: 0, paymentsvctest.AfterCommit: 1} {
 		t.Run(when.String(), func(t *testing.T) {
-			srv, client := service(t)
+			srv, client := service(t, nil)
 			lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(when))
 
 			err := checkout(client, "order-1") // your code
@@ -122,7 +124,7 @@ func TestLostResponseIsNotPaidTwice(t *testing.T) {
 
 func TestUnavailableServiceIsPaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in fake time
-		srv, client := service(t)
+		srv, client := service(t, nil)
 		outage := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Refuse())
 		time.AfterFunc(30*time.Second, outage.Remove)
 
@@ -153,7 +155,7 @@ func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 		for _, status := range []paymentsvctest.Fault{{}, another, paymentsvctest.Refuse()} { // {} has no effect
 			t.Run(fault.String()+", status "+status.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // so a hanging request takes no time
-					srv, client := service(t)
+					srv, client := service(t, nil)
 					rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
 					srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), status)
 
@@ -177,51 +179,57 @@ func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 }
 
 func TestPaidOrderShipsOnce(t *testing.T) {
+	type statuses = []paymentsvc.StatusName
 	const pending, success, failure = paymentsvc.StatusPending, paymentsvc.StatusSuccess, paymentsvc.StatusFailure
-	var genuine paymentsvctest.NotificationFault
-	same := func(*paymentsvctest.Notification) {}
-	toAmount := func(n *paymentsvctest.Notification) { n.Amount = paymentsvc.MustParseAmount("19.89") }
-	toNumber := func(n *paymentsvctest.Notification) { n.Amount = paymentsvc.MustParseAmount("19.9") }
-	toOrder := func(n *paymentsvctest.Notification) { n.OrderID, n.UserData = "another", "order-2" }
-	toPayout := func(n *paymentsvctest.Notification) { n.Event = paymentsvc.EventPayoutStatusChanged }
+	const refund = paymentsvc.EventRefundStatusChanged
+	paid, twice, late := statuses{success}, statuses{success, success}, statuses{pending, success, pending, success}
 	for name, test := range map[string]struct {
-		arriving []paymentsvc.StatusName
-		fault    paymentsvctest.NotificationFault // of each notification
-		change   func(*paymentsvctest.Notification)
-		accepted bool
-		shipped  int
+		arriving                  statuses
+		fault                     paymentsvctest.NotificationFault // of each notification
+		rejected, failing         bool                             // failing: the store fails at the first notification
+		event                     paymentsvc.EventType             // of the first notification, like the next three
+		orderID, userData, amount string
+		shipped                   int
 	}{
-		"a forged SUCCESS":   {[]paymentsvc.StatusName{pending}, paymentsvctest.Forged(), same, true, 0},
-		"no signature":       {[]paymentsvc.StatusName{success}, paymentsvctest.Unsigned(), same, false, 0},
-		"an altered SUCCESS": {[]paymentsvc.StatusName{success}, paymentsvctest.Altered(), same, false, 0},
-		"a failed payment":   {[]paymentsvc.StatusName{pending, failure}, genuine, same, true, 0},
-		"an old timestamp":   {[]paymentsvc.StatusName{success}, paymentsvctest.Late(time.Hour), same, false, 0},
-		"a future timestamp": {[]paymentsvc.StatusName{success}, paymentsvctest.Early(time.Hour), same, false, 0},
-		"duplicates":         {[]paymentsvc.StatusName{success}, paymentsvctest.RepeatedBy(2), same, true, 1},
-		"another amount":     {[]paymentsvc.StatusName{success}, genuine, toAmount, true, 0},
-		"the same amount":    {[]paymentsvc.StatusName{success}, genuine, toNumber, true, 1},
-		"another order":      {[]paymentsvc.StatusName{success}, genuine, toOrder, true, 0},
-		"an unknown status":  {[]paymentsvc.StatusName{"HELD"}, genuine, same, true, 0},
-		"a payout":           {[]paymentsvc.StatusName{success}, genuine, toPayout, true, 0},
-		"late, then a duplicate": {
-			[]paymentsvc.StatusName{pending, success, pending, success}, paymentsvctest.Forged(), same, true, 1,
-		},
+		"a forged SUCCESS":       {arriving: statuses{pending}, fault: paymentsvctest.Forged()},
+		"no signature":           {arriving: paid, fault: paymentsvctest.Unsigned(), rejected: true},
+		"an altered SUCCESS":     {arriving: paid, fault: paymentsvctest.Altered(), rejected: true},
+		"a failed payment":       {arriving: statuses{pending, failure}},
+		"an old timestamp":       {arriving: paid, fault: paymentsvctest.Late(time.Hour), rejected: true},
+		"a future timestamp":     {arriving: paid, fault: paymentsvctest.Early(time.Hour), rejected: true},
+		"duplicates":             {arriving: paid, fault: paymentsvctest.RepeatedBy(2), shipped: 1},
+		"late, then a duplicate": {arriving: late, fault: paymentsvctest.Forged(), shipped: 1},
+		"a failing store":        {arriving: twice, failing: true, shipped: 1},
+		"a smaller amount":       {arriving: paid, amount: "19.89"},
+		"a larger amount":        {arriving: paid, amount: "19.91"},
+		"the same amount":        {arriving: paid, amount: "19.9", shipped: 1},
+		"another order":          {arriving: paid, orderID: "another", userData: "order-10"},
+		"another case":           {arriving: paid, orderID: "another", userData: "Order-1"},
+		"another's refund":       {arriving: twice, event: refund, orderID: "another", userData: "order-10", shipped: 1},
+		"an unknown status":      {arriving: statuses{"HELD"}},
+		"an unknown event":       {arriving: paid, event: "payment.updated"},
+		"a payout":               {arriving: paid, event: paymentsvc.EventPayoutStatusChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv, client := service(t)
+				srv, client := service(t, nil)
 				s := newShop(t, srv)
 				if err := checkout(client, "order-1"); err != nil {
 					t.Fatal(err)
 				}
-				for _, status := range test.arriving {
+				for i, status := range test.arriving {
 					n, err := srv.Compose(srv.Orders()[0].OrderID, status)
 					if err != nil {
 						t.Fatal(err)
 					}
-					test.change(&n)
+					s.failing = test.failing && i == 0
+					if i == 0 {
+						n.Event, n.OrderID = cmp.Or(test.event, n.Event), cmp.Or(test.orderID, n.OrderID)
+						n.UserData = cmp.Or(test.userData, n.UserData)
+						n.Amount = paymentsvc.MustParseAmount(cmp.Or(test.amount, price.String()))
+					}
 					for _, d := range srv.Send(t.Context(), n, test.fault) {
-						if want := test.accepted && !d.Forged; d.Accepted() != want {
+						if want := !test.rejected && !s.failing && !d.Forged; d.Accepted() != want {
 							t.Errorf("accepted: %t, want %t: %s", d.Accepted(), want, d)
 						}
 					}
@@ -238,7 +246,7 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 func TestRefundBeforePaymentPreventsShipping(t *testing.T) {
 	for status, shipped := range map[paymentsvc.StatusName]int{paymentsvc.StatusSuccess: 0, paymentsvc.StatusFailure: 1} {
 		t.Run(string(status), func(t *testing.T) {
-			srv, client := service(t)
+			srv, client := service(t, nil)
 			s := newShop(t, srv)
 			if err := checkout(client, "order-1"); err != nil {
 				t.Fatal(err)
@@ -308,7 +316,7 @@ func signing(t *testing.T, srv *paymentsvctest.Server, c paymentsvc.HMACConfig) 
 }
 
 func TestMySigner(t *testing.T) {
-	srv, _ := service(t)
+	srv, _ := service(t, nil)
 	client := signing(t, srv, paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
 	if err := checkout(client, "order-1"); err != nil {
 		t.Error(err)
@@ -317,7 +325,7 @@ func TestMySigner(t *testing.T) {
 }
 
 func TestWrongClockIsRejected(t *testing.T) {
-	srv, _ := service(t)
+	srv, _ := service(t, nil)
 	client := signing(t, srv, paymentsvc.HMACConfig{
 		Scheme: scheme, Secret: secret, Now: func() time.Time { return time.Now().Add(10 * time.Minute) },
 	})
@@ -329,7 +337,7 @@ func TestWrongClockIsRejected(t *testing.T) {
 
 func TestUnderChaos(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, client := service(t)
+		srv, client := service(t, nil)
 		seed := srv.Chaos(paymentsvctest.Chaos{OneIn: 3}) // one request in three, and one notification
 		for i := range 200 {
 			_ = checkout(client, fmt.Sprintf("order-%d", i))
