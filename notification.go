@@ -127,6 +127,9 @@ type NotificationError struct {
 
 // Error returns a text without bytes of the body.
 func (e *NotificationError) Error() string {
+	if e == nil {
+		return "paymentsvc: a nil *NotificationError"
+	}
 	return fmt.Sprintf("paymentsvc: %v: %v", ErrMalformedNotification, e.Err)
 }
 

@@ -351,6 +351,7 @@ func TestOutcomeOfAndSafeToRetryReadTheTreeOfErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			assert.Equal(t, test.want, paymentsvc.OutcomeOf(test.err))
 			assert.Equal(t, test.safe, paymentsvc.SafeToRetry(test.err))
+			assert.NotEmpty(t, errors.Join(io.EOF, test.err).Error(), "a text without a panic")
 		})
 	}
 }

@@ -253,9 +253,12 @@ func (c *catalogue) readTexts(p *piece) bool {
 	return true
 }
 
-// showsSecret reports whether a text reveals the secret.
+// showsSecret reports whether a text reveals the secret, also with URL escapes.
 func (c *catalogue) showsSecret(text string) bool {
-	return slices.ContainsFunc(c.hidden, func(hidden string) bool { return strings.Contains(text, hidden) })
+	plain := unescaped(text)
+	return slices.ContainsFunc(c.hidden, func(hidden string) bool {
+		return strings.Contains(text, hidden) || strings.Contains(plain, hidden)
+	})
 }
 
 // group returns the group of a name, such as "header X-Key". It makes a new group for a new name.

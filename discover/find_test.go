@@ -388,8 +388,8 @@ func TestOptionsWordsAreParts(t *testing.T) {
 	_, err := findWith(0.0005, s)
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 
-	result, err := discover.Find(context.Background(), []discover.Sample{s},
-		discover.Options{Secret: secret, Effort: 0.02, Words: []string{"key-of-mine"}})
+	o := discover.Options{Secret: secret, Effort: 0.02, Words: []string{"key-of-mine"}}
+	result, err := discover.Find(t.Context(), []discover.Sample{s}, o)
 	require.NoError(t, err)
 	require.Contains(t, result.Matches[0].Expr, `canonical.Literal("key-of-mine")`)
 }
@@ -588,7 +588,9 @@ func TestFindRejectsInvalidSamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			result, err := find(tt.samples...)
 			require.ErrorContains(t, err, tt.want)
-			require.NotErrorIs(t, errors.Join(err, (*discover.SampleError)(nil)), discover.ErrNoMatch)
+			joined := errors.Join(err, (*discover.SampleError)(nil))
+			require.NotErrorIs(t, joined, discover.ErrNoMatch)
+			require.ErrorContains(t, joined, "a nil *SampleError")
 			if sample, ok := errors.AsType[*discover.SampleError](err); ok {
 				require.Equal(
 					t, strings.Contains(tt.want, "timestamp") || strings.Contains(name, "name"),
@@ -624,7 +626,9 @@ func TestFindRejectsInvalidOptions(t *testing.T) {
 
 func TestFindNeverShowsTheSecret(t *testing.T) {
 	part := canonical.Join("", canonical.Path, canonical.Timestamp, canonical.Secret(secret), canonical.Body)
-	address := "https://pay.example.com/" + string(secret) + "/init_payout" // by mistake
+	text := string(secret) // in the address by mistake
+	escaped := fmt.Sprintf("/%%%x%s", text[0], text[1:])
+	address := "https://pay.example.com" + escaped + "/" + text + "/init_payout"
 	s := signed(t, part, post(address, "1700000000", cardBody))
 	check := func(result discover.Result, err error) {
 		encoded, jsonErr := json.Marshal(result)
@@ -632,7 +636,7 @@ func TestFindNeverShowsTheSecret(t *testing.T) {
 		for _, text := range []string{
 			fmt.Sprintf("%v %+v %#v", result, result, result), string(encoded), fmt.Sprint(err),
 		} {
-			require.NotContains(t, text, string(secret))
+			require.NotContains(t, text, string(secret[1:]), "also with a URL escape")
 		}
 	}
 	o := discover.Options{Secret: secret, Words: []string{"w" + string(secret)}}
@@ -645,6 +649,10 @@ func TestFindNeverShowsTheSecret(t *testing.T) {
 	result, err = findWith(0.0002, s)
 	require.ErrorIs(t, err, discover.ErrNoMatch)
 	check(result, err)
+
+	part = canonical.Join("", canonical.PathBelow(escaped), canonical.Body)
+	s = signed(t, part, post("https://pay.example.com"+escaped+"/init_payout", "1700000000", cardBody))
+	check(find(s))
 }
 
 // TestMatchExprCompilesAndSigns parses the program that is made of the matches; with -discover.long it also runs it.

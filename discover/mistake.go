@@ -141,13 +141,25 @@ func (x *Explainer) wanted(sentence string) string {
 	return hideNumbers(sentence)
 }
 
-// hideKeys hides all keys in a text. A client can send a key in its address, or before its signature. The
-// descriptions of keys stay, because the program chose them.
+// hideKeys hides all keys in a text. It decodes URL escapes in a text with an escaped key. A client can send a key in
+// its address, or before its signature. The descriptions of keys stay, because the program chose them.
 func (x *Explainer) hideKeys(text string) string {
 	for _, key := range x.hidden() {
 		text = strings.ReplaceAll(text, key, "***")
+		if plain := unescaped(text); strings.Contains(plain, key) {
+			text = strings.ReplaceAll(plain, key, "***")
+		}
 	}
 	return text
+}
+
+var urlEscape = regexp.MustCompile(`%[0-9a-fA-F]{2}`)
+
+func unescaped(text string) string {
+	return urlEscape.ReplaceAllStringFunc(text, func(escape string) string {
+		octet, _ := hex.DecodeString(escape[1:]) // the expression allows only hexadecimal
+		return string(octet)
+	})
 }
 
 // hidden returns the texts that reveal a key.

@@ -475,6 +475,12 @@ func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
 			`signed hex(timestamp path-below("/###################") body), want hex(timestamp path body)`,
 		},
 		{
+			`hex(timestamp path body)`, "/sk%3e%3E%3e%3f%3F%3F%22key/card", "1700000000/card{}", "",
+			"no common mistake explains this signature (the canonical string has 44 bytes): the key is wrong, the " +
+				"message was altered, or the scheme is different, want hex(timestamp path body)",
+		},
+		{`hex(timestamp body)`, "/", "1700000000{}", "sk%3e%3E%3e%3f%3F%3F%22key:", labelled},
+		{
 			`hex(timestamp "." body)`, "/", "20231114221320.{}", "",
 			`signed hex(date("20060102150405") "." body), want hex(timestamp "." body)`,
 		},

@@ -76,7 +76,12 @@ type SampleError struct {
 }
 
 // Error returns the name of the sample and the mistake.
-func (e *SampleError) Error() string { return fmt.Sprintf("discover: %s: %v", e.Name, e.Err) }
+func (e *SampleError) Error() string {
+	if e == nil {
+		return "discover: a nil *SampleError"
+	}
+	return fmt.Sprintf("discover: %s: %v", e.Name, e.Err)
+}
 
 // Unwrap returns Err.
 func (e *SampleError) Unwrap() error {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
@@ -142,11 +143,7 @@ func reason(err error) string {
 // shownResponse returns the beginning of a response for output. Debug pages repeat the request, so it hides the
 // signature too. It masks before the cut, because a part of a secret or card number is not recognizable.
 func shownResponse(keys []cli.Key, head []byte, signature string) string {
-	text := string(head)
-	if signature != "" {
-		text = strings.ReplaceAll(text, signature, "<signature>")
-	}
-	text = cli.MaskAll(keys, text)
+	text := cli.MaskAll(keys, mask.Pattern(signature).ReplaceAllLiteralString(string(head), "<signature>"))
 	return text[:min(len(text), maxShown)]
 }
 

@@ -256,10 +256,12 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 		return
 	}
 	// The canonical string may contain the secret in any form, so the texts come from the scheme with a placeholder.
+	// MaskAll runs before the cut, because a part of a secret is not recognizable.
 	signed, _ := key.Shown.Canonical(nil, mistake.Message)
 	expected, _ = key.Shown.Canonical(nil, message)
+	signed, expected = []byte(cli.MaskAll(v.keys, string(signed))), []byte(cli.MaskAll(v.keys, string(expected)))
 	if shown := paymentsvctest.NewDifference(signed, expected, message.Timestamp, "<secret>"); shown != nil {
-		d.Difference = &difference{at.Offset, cli.MaskAll(v.keys, shown.Signed), cli.MaskAll(v.keys, shown.Expected)}
+		d.Difference = &difference{at.Offset, shown.Signed, shown.Expected}
 	}
 }
 

@@ -101,6 +101,13 @@ func TestVerifyShowsNoFormOfTheSecret(t *testing.T) {
 		assert.Contains(t, d.stdout.String(), "first difference at byte ", scheme)
 		assert.NotRegexp(t, "QUJD|ABCD|VoxM|[0-9a-f]{6}", d.stdout.String(), scheme)
 	}
+	d := newDesk(t)
+	d.write("key.txt", string(secret))
+	const path = "/QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY%3d"
+	d.write("m.http", "POST /hook"+path+" HTTP/1.1\nTimestamp: 1700000000\nSignature: "+
+		signatureOf(t, `hex("`+path+`" body)`, secret, "{}", "1700000000")+"\n\n{}")
+	assert.Equal(t, cli.ExitNo, d.run("verify", "m.http", "-scheme", "hex(path body)"), "%s", &d.stderr)
+	assert.Contains(t, d.stdout.String(), "signed    '/********{}'", "a secret longer than the excerpt")
 }
 
 func TestVerifyNotesABodyThatAWebhookRejects(t *testing.T) {

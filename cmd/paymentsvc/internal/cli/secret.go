@@ -102,19 +102,19 @@ type Key struct {
 	// Old reports whether the key comes from -old-secret-file.
 	Old bool
 
-	secret paymentsvc.Secret // before conversion
+	hidden []*regexp.Regexp // the secret before and after conversion
 }
 
 // Mask hides the secret, card numbers and destinations in text.
-func (k Key) Mask(text string) string { return mask.Text(text, k.secret, k.Secret) }
+func (k Key) Mask(text string) string { return mask.Text(text, k.hidden...) }
 
 // MaskAll hides the secrets of all keys, card numbers and destinations in text.
 func MaskAll(keys []Key, text string) string {
-	secrets := make([]paymentsvc.Secret, 0, 2*len(keys))
+	var hidden []*regexp.Regexp
 	for _, key := range keys {
-		secrets = append(secrets, key.secret, key.Secret)
+		hidden = append(hidden, key.hidden...)
 	}
-	return mask.Text(text, secrets...)
+	return mask.Text(text, hidden...)
 }
 
 // SchemeText returns the text of -scheme or -scheme-file and its origin. If both are set, the flag from the source with
@@ -175,11 +175,12 @@ func (c *Call) Keys() ([]Key, error) {
 }
 
 func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
-	k = Key{Text: text, secret: secret}
+	k = Key{Text: text}
 	k.Scheme, k.Secret, err = canonical.ParseSchemeWith(text, secret)
 	if err != nil {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
+	k.hidden = []*regexp.Regexp{mask.Pattern(string(secret)), mask.Pattern(string(k.Secret))}
 	// The placeholder is text, so Shown omits the form of the key. Hashes of the secret become hashes of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
 	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+keyForm.ReplaceAllString(text[end:], ""), "<secret>")

@@ -4,13 +4,14 @@ package mask
 import (
 	"bytes"
 	"encoding/json"
-	"html"
-	"net/url"
+	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/paymentsvc/paymentsvc"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 var (
@@ -23,24 +24,51 @@ var (
 )
 
 // Text replaces secrets, card numbers, destinations and the objects card_data, browser, payer and payee with
-// placeholders, in JSON and in forms. It finds secrets with the escapes of HTML, JSON and URLs too, because debug pages
-// of receivers have such escapes.
-func Text(text string, secrets ...paymentsvc.Secret) string {
+// placeholders, in JSON and in forms. A [Pattern] describes a secret.
+func Text(text string, secrets ...*regexp.Regexp) string {
 	for _, secret := range secrets {
-		plain := string(secret)
-		if plain == "" {
-			continue
-		}
-		quoted, _ := json.Marshal(plain) // encoding a string never fails
-		slashed := strings.ReplaceAll(plain, "/", `\/`)
-		for _, form := range []string{
-			plain, slashed, string(quoted[1 : len(quoted)-1]), html.EscapeString(plain), url.QueryEscape(plain),
-		} {
-			text = strings.ReplaceAll(text, form, "<secret>")
-		}
+		text = secret.ReplaceAllLiteralString(text, "<secret>")
 	}
 	return maskNumbers(maskFields(text))
 }
+
+// Pattern matches a secret, also with escapes of HTML, JSON, URLs and source code, because debug pages of receivers
+// have such escapes. It matches each invalid byte as U+FFFD. The pattern of "" matches no text.
+func Pattern(secret string) *regexp.Regexp {
+	if secret == "" {
+		return regexp.MustCompile(`[^\x00-\x{10ffff}]`)
+	}
+	var b strings.Builder
+	for rest := secret; rest != ""; {
+		if len(secret)-len(rest) > maxPatternBytes {
+			b.WriteString(`(?s:.*)`) // a longer pattern is slow
+			break
+		}
+		r, size := utf8.DecodeRuneInString(rest)
+		escapes := fmt.Sprintf(`&(?:amp;)*#(?:0*%d|x0*%x);?|`, r, r)
+		for _, c := range []byte(rest[:size]) {
+			escapes += fmt.Sprintf(`(?:%%(?:25)*|\\+x)%02x`, c)
+		}
+		escapes += "|"
+		for _, unit := range utf16.AppendRune(nil, r) {
+			escapes += fmt.Sprintf(`\\+u\{?0*%x\}?`, unit)
+		}
+		plain := regexp.QuoteMeta(string(r))
+		if r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			escapes += `|&(?:amp;)*[a-z0-9]+;`
+			quoted := strconv.QuoteRune(r) // a line feed as \n
+			plain = `\\*(?:` + plain + "|" + regexp.QuoteMeta(quoted[1:len(quoted)-1]) + ")"
+		}
+		if r == ' ' {
+			plain += `|\+`
+		}
+		fmt.Fprintf(&b, `(?:(?i:%s)|%s)`, escapes, plain)
+		rest = rest[size:]
+	}
+	return regexp.MustCompile(b.String())
+}
+
+const maxPatternBytes = 1024
 
 // Fields returns the names of fields with card data, personal data or a destination.
 func Fields() []string {
@@ -190,19 +218,13 @@ func cardEnd(run string, start int) (end int) {
 
 // isCardNumber checks the last digit by Luhn's formula, because most other long numbers fail this check.
 func isCardNumber(number string) bool {
-	sum, double := 0, false
+	sum, digits := 0, 0
 	for i := len(number) - 1; i >= 0; i-- {
-		if number[i] == ' ' || number[i] == '-' {
-			continue
+		if c := number[i]; c != ' ' && c != '-' {
+			digit := int(c-'0') << (digits % 2)
+			sum += digit/10 + digit%10
+			digits++
 		}
-		digit := int(number[i] - '0')
-		if double {
-			digit *= 2
-			if digit > 9 {
-				digit -= 9
-			}
-		}
-		sum, double = sum+digit, !double
 	}
 	return sum%10 == 0
 }

@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -24,11 +25,29 @@ func TestTextHidesSecretsAndFields(t *testing.T) {
 		`key s3cret, 1700000000 12345678901234`:                      `key <secret>, 1700000000 12345678901234`,
 		`o 00000000-0000-4000-8000-000000000000 4111-1111-1111-1111`: `o 00000000-0000-4000-8000-000000000000 <card number>`,
 	} {
-		assert.Equal(t, want, Text(text, "s3cret"), text)
+		assert.Equal(t, want, Text(text, Pattern("s3cret")), text)
 	}
-	for _, text := range []string{`s3/c&<t`, `s3\/c&<t`, `s3/c\u0026\u003ct`, "s3/c&amp;&lt;t", "s3%2Fc%26%3Ct"} {
-		assert.Equal(t, "<secret>", Text(text, "s3/c&<t"))
+}
+
+func TestTextHidesSecretsWithEscapes(t *testing.T) {
+	const key = "s3/c&<t+=\" \né😀\xff"
+	for _, text := range []string{
+		key,
+		`s3\/c\u0026\u003ct\u002B\u003d\" \n\u00e9\uD83D\uDE00\ufffd`,
+		`s3\\/c\\u0026\\u003ct+=\\\" \\né😀�`,
+		"s3%2Fc%26%3Ct%2B%3D%22+%0A%C3%A9%F0%9F%98%80%FF",
+		"s3/c%26%3ct%2b%3d%22%20%0a%c3%a9%f0%9f%98%80%ff",
+		"%73%33%252Fc%2526%253Ct%252B%253D%2522%2520%250A%25C3%25A9%25F0%259F%2598%2580%25FF",
+		"s3/c&amp;&lt;t+&#x3D;&#34; \n&eacute;&#128512;\xff",
+		"s3&#x2F;c&#038;&#x3c;t&plus;&#61;&quot;&nbsp;&#10;&#xE9;&#x1f600;&#xfffd;",
+		"s3/c&amp;amp;&amp;lt;t+&amp;#x3D;&amp;quot; \né😀�",
+		`s3/c\x26\x3Ct\x2b\x3d\x22\x20\x0a\u{e9}\xf0\x9f\x98\x80\xff`,
+	} {
+		assert.Equal(t, "<secret>", Text(text, Pattern(key)), text)
 	}
+	assert.Equal(t, "S3/c s3 &lt;", Text("S3/c s3 &lt;", Pattern("s3/c"), Pattern("")), "other texts")
+	long := strings.Repeat("é", maxPatternBytes)
+	assert.Equal(t, "a <secret>", Text("a "+long+"\n", Pattern(long)), "the end of a long secret")
 }
 
 func TestAddressesHidesUsersAndQueries(t *testing.T) {
