@@ -334,7 +334,7 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 			return userData
 		}
 		payout := tell(KindPayout, payoutChanged, "a-0000", StateSucceeded)
-		tell(KindPayment, paymentChanged, "queued", StateSucceeded)
+		queued := tell(KindPayment, paymentChanged, "queued", StateSucceeded)
 		tell(KindPayment, paymentChanged, "paid", StateSucceeded)
 		tell(KindPayment, paymentsvc.EventRefundStatusChanged, "refunded", StatePending)
 		for _, key := range []string{"paid", "refunded"} {
@@ -354,11 +354,13 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		db.Exec(t, `UPDATE durable_control SET pause_until = 1`) // a probe asks too
 		runBatch(t, s, nil)
 		assert.Zero(t, f.calls)
-		r := get(t, s, payout)
-		assert.Equal(t, StateCreated, r.State)
-		set(t, db, payout, `state = 'unknown'`)
-		for _, kind := range []DecisionKind{DecideResend, DecideUnpaid} {
-			d := Decision{Kind: kind, UserData: payout, By: "person", Version: r.Version}
+		assert.Equal(t, StateCreated, get(t, s, payout).State)
+		db.Exec(t, `UPDATE durable_rows SET state = 'unknown' WHERE state = 'created'`)
+		for _, d := range []Decision{
+			{Kind: DecideResend, UserData: payout}, {Kind: DecideUnpaid, UserData: payout},
+			{Kind: DecideUnpaid, UserData: queued},
+		} {
+			d.By, d.Version = "person", get(t, s, d.UserData).Version
 			require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
 		}
 		require.NoError(t, s.Sweep(t.Context()))

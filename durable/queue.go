@@ -137,7 +137,7 @@ type Batch struct {
 	// ExpectedRows and ExpectedTotal are the sender's numbers, or 0 and an unset amount.
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
-	// Rejected is the number of invalid rows.
+	// Rejected is the number of invalid rows, the smallest of all imports.
 	Rejected int64
 	// Pruned is the number of payouts that [Store.Prune] has deleted.
 	Pruned    int64
@@ -145,7 +145,7 @@ type Batch struct {
 }
 
 // AddBatch stores a batch in your transaction and returns the stored batch. It ignores Line, Complete, Pruned and
-// CreatedAt of b. If the ID exists, AddBatch updates only Rejected.
+// CreatedAt of b. If the ID exists, AddBatch only reduces Rejected.
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
 		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and ID and Name must be UTF-8 without NUL", ErrInvalid)

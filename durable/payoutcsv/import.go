@@ -1,7 +1,6 @@
 package payoutcsv
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -9,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"slices"
 	"time"
@@ -28,7 +26,7 @@ var (
 	// ErrDatabase is wrapped by the errors of the database. Call [Import] again with the same file when the database
 	// is available.
 	ErrDatabase = errors.New("payoutcsv: database")
-	// ErrFileChanged reports that the second reading of a file, for storing it, returned other content than the first.
+	// ErrFileChanged reports that a later reading of a file, for storing it, returned other content than the first.
 	// Changed payouts were not stored. Unchanged payouts before the change may be stored.
 	ErrFileChanged = errors.New("payoutcsv: the file changed while it was read: check it and import it again")
 )
@@ -86,20 +84,21 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts. With another column of references, the same file would be
-// paid again, so Import then returns an error wrapping [durable.ErrInvalid]. After a lost connection, Import repeats
-// the transaction for up to c.Wait. If the lost transaction had committed, its payouts count as Known.
+// paid again. So Import first compares the references of all rows read by earlier imports. It returns an error wrapping
+// [durable.ErrInvalid] if they differ, or if a row rejected by an interrupted import is now valid. After a lost
+// connection, Import repeats the transaction for up to c.Wait. If it had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or an error wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
-	i := importer{ImportConfig: c, hash: sha256.New()}
+	i, hash := importer{ImportConfig: c}, sha256.New()
 	i.result.NewTotal = i.added.amount(c.scale())
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return i.result, fmt.Errorf("payoutcsv: %w", err)
 	}
 	var err error
 	d := digester{Hash: sha256.New()}
-	i.result.Report, err = check(io.TeeReader(file, i.hash), c.Options, func(row Row) {
+	i.result.Report, err = check(io.TeeReader(file, hash), c.Options, func(row Row) {
 		if sum, full := d.add(row); full {
 			i.checked = append(i.checked, sum)
 		}
@@ -107,40 +106,38 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 	if err != nil {
 		return i.result, err
 	}
-	content := i.hash.Sum(nil)
-	i.result.Batch = hex.EncodeToString(content)
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return i.result, fmt.Errorf("payoutcsv: %w", err)
-	}
+	i.result.Batch = hex.EncodeToString(hash.Sum(nil))
 	if err := i.open(ctx); err != nil {
 		return i.result, err
 	}
 	i.result.Before = i.batch.Complete
-	i.hash.Reset()
-	if err := i.rows(ctx, io.TeeReader(file, i.hash)); err != nil {
-		return i.result, err
+	if i.batch.Complete {
+		i.corrected = i.batch.Rejected - i.result.Report.Rejected
 	}
-	if !bytes.Equal(content, i.hash.Sum(nil)) {
-		return i.result, ErrFileChanged
+	if i.read > 0 {
+		if err := i.reread(ctx, file, i.compare); err != nil {
+			return i.result, err
+		}
+		i.compared = i.read
 	}
-	return i.result, i.store(ctx, true)
+	return i.result, i.reread(ctx, file, i.store)
 }
 
 // importer has the state of a call of [Import].
 type importer struct {
 	ImportConfig
-	hash    hash.Hash
-	checked [][sha256.Size]byte // hashes of the full batches not yet read again
-	batch   durable.Batch
-	line    int64          // line number of the last row read
-	read    int64          // line of the last row read by another Import
-	earlier map[int64]bool // lines of the stored payouts, see loadEarlier
-	// corrected is the number of rows rejected by another Import, but not by this Import. fresh counts the new payouts in
-	// lines up to read.
-	corrected, fresh int64
-	payouts          []durable.NewPayout
-	added            sum
-	result           Result
+	checked  [][sha256.Size]byte // hashes of the full batches
+	batch    durable.Batch
+	line     int64          // line number of the last row read
+	read     int64          // line of the last row read by another Import
+	compared int64          // last line compared by an earlier reading, see compare
+	earlier  map[int64]bool // lines of the stored payouts, see loadEarlier
+	// corrected is the number of rows that all complete Imports have rejected and compare may still accept. It is 0 if
+	// the batch was not complete at first, because its rejected rows may be after read.
+	corrected int64
+	payouts   []durable.NewPayout
+	added     sum
+	result    Result
 }
 
 // open stores a new batch, or loads the progress of another Import of the same file.
@@ -151,31 +148,29 @@ func (i *importer) open(ctx context.Context) error {
 			return err
 		}
 		return i.try(ctx, func(tx *sql.Tx) (err error) {
-			i.batch, err = i.addBatch(ctx, tx)
+			i.batch, err = i.addBatch(ctx, tx, i.result.Report.Rejected)
 			return err
 		})
 	})
-	i.read, i.earlier = i.batch.Line, nil
-	i.corrected = i.batch.Rejected - i.result.Report.Rejected
+	i.read = i.batch.Line
 	return err
 }
 
-// addBatch stores the batch. If another Import has stored it, addBatch updates only the number of rejected rows.
-func (i *importer) addBatch(ctx context.Context, tx *sql.Tx) (durable.Batch, error) {
+// addBatch stores the batch. If another Import has stored it, addBatch reduces only the number of rejected rows.
+func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, rejected int64) (durable.Batch, error) {
 	return i.Store.AddBatch(ctx, tx, durable.Batch{
-		ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
-		Rejected: i.result.Report.Rejected,
+		ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal, Rejected: rejected,
 	})
 }
 
-// compareEarlier returns an error if another Import has read another reference in the line of a payout, or may have,
-// because payouts of the file are pruned. Another Import has stored each reference it has read, perhaps with another
-// file, so the new references of its lines are those of corrected rows. compareEarlier compares only lines with a new
-// reference, because a known reference is not paid again.
-func (i *importer) compareEarlier(ctx context.Context) error {
+// compare returns an error if another Import has read another reference in the line of a payout, or may have, because
+// payouts of the file are pruned. Another Import has stored each reference it has read, perhaps with another file, so
+// the new references of its lines are those of corrected rows. compare compares only lines with a new reference,
+// because a known reference is not paid again.
+func (i *importer) compare(ctx context.Context, _ bool) error {
 	var again []durable.NewPayout
 	for _, p := range i.payouts {
-		if p.Line <= i.read {
+		if i.compared < p.Line && p.Line <= i.read {
 			again = append(again, p)
 		}
 	}
@@ -187,20 +182,19 @@ func (i *importer) compareEarlier(ctx context.Context) error {
 		compared, err = i.Store.Compare(ctx, again...)
 		return err
 	})
-	fresh := i.fresh
 	for n, one := range compared {
 		if !errors.Is(one.Err, durable.ErrNotFound) {
 			continue
 		}
-		fresh++
+		i.corrected--
 		if err := i.loadEarlier(ctx); err != nil {
 			return err
 		}
 		line := again[n].Line
 		switch {
-		case i.earlier[line], i.batch.Pruned == 0 && fresh > i.corrected:
-			return fmt.Errorf("%w: an earlier import of this file read another reference in line %d or above: "+
-				"import it with the same columns and separator (-columns)", durable.ErrInvalid, line)
+		case i.earlier[line], i.batch.Pruned == 0 && i.corrected < 0:
+			return fmt.Errorf("%w: an earlier import of this file read another reference in line %d or above, "+
+				"or rejected the row: import it with the options of that import (-columns)", durable.ErrInvalid, line)
 		case i.batch.Pruned > 0:
 			return fmt.Errorf("%w: the reference in line %d is new, and payouts of an earlier import of this file are pruned, "+
 				"so it may be paid already: compare it with the service, and import it in another file", durable.ErrInvalid, line)
@@ -281,11 +275,15 @@ func permanent(err error) bool {
 // and an error of the system.
 var temporaryClasses = []string{"08", "25", "40", "53", "55", "57", "58"}
 
-// rows stores the full batches. The payouts after the last full batch stay in i.payouts until Import has compared the
-// hash of the whole file.
-func (i *importer) rows(ctx context.Context, file io.Reader) error {
-	d := digester{Hash: sha256.New()}
-	for row, err := range Rows(file, i.Options) {
+// reread reads the file again, and calls do with each full batch in i.payouts, equal to the batch of the first reading.
+// At the end, it compares the whole file, and calls do with the last payouts and true.
+func (i *importer) reread(ctx context.Context, file io.ReadSeeker, do func(context.Context, bool) error) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("payoutcsv: %w", err)
+	}
+	hash, d, full := sha256.New(), digester{Hash: sha256.New()}, 0
+	i.payouts = i.payouts[:0]
+	for row, err := range Rows(io.TeeReader(file, hash), i.Options) {
 		if err != nil {
 			return err
 		}
@@ -297,28 +295,28 @@ func (i *importer) rows(ctx context.Context, file io.Reader) error {
 			Reference: row.Reference, Amount: row.Amount, Destination: row.Destination,
 			Batch: i.result.Batch, Line: row.Line,
 		})
-		sum, full := d.add(row)
-		if !full {
+		sum, isFull := d.add(row)
+		if !isFull {
 			continue
 		}
-		if len(i.checked) == 0 || i.checked[0] != sum {
+		if full == len(i.checked) || i.checked[full] != sum {
 			return ErrFileChanged
 		}
-		i.checked = i.checked[1:]
-		if err := i.store(ctx, false); err != nil {
+		if err := do(ctx, false); err != nil {
 			return err
 		}
-		if err := sleep(ctx, i.Pause); err != nil {
-			return err
-		}
+		i.payouts, full = i.payouts[:0], full+1
 	}
-	return nil
+	if hex.EncodeToString(hash.Sum(nil)) != i.result.Batch {
+		return ErrFileChanged
+	}
+	return do(ctx, true)
 }
 
-// store stores the payouts read since the last call. complete reports that the whole file was read.
+// store stores i.payouts. complete reports that the whole file was read.
 func (i *importer) store(ctx context.Context, complete bool) error {
 	for {
-		if err := i.compareEarlier(ctx); err != nil {
+		if err := i.compare(ctx, complete); err != nil { // rows that another process has read since
 			return err
 		}
 		var queued []durable.Queued
@@ -330,8 +328,8 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 				}
 			}
 			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
-			if err == nil && complete {
-				_, err = i.addBatch(ctx, tx)
+			if err == nil { // this Import has not rejected the payouts read, even if it is interrupted
+				_, err = i.addBatch(ctx, tx, i.result.Report.Rows-i.result.Done()-int64(len(i.payouts)))
 			}
 			added := slices.ContainsFunc(queued, func(q durable.Queued) bool { return q.New })
 			if err != nil || !added || i.Wake == nil {
@@ -350,7 +348,10 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 		}
 		i.batch.Line, i.batch.Complete = max(i.line, i.batch.Line), complete || i.batch.Complete
 		i.count(queued)
-		return nil
+		if complete {
+			return nil
+		}
+		return sleep(ctx, i.Pause)
 	}
 }
 
@@ -364,9 +365,6 @@ func (i *importer) count(queued []durable.Queued) {
 			}
 		case q.New:
 			i.result.New++
-			if i.payouts[n].Line <= i.read {
-				i.fresh++
-			}
 			i.added.add(exact(i.payouts[n].Amount))
 		default:
 			i.result.Known++
@@ -375,7 +373,7 @@ func (i *importer) count(queued []durable.Queued) {
 			}
 		}
 	}
-	i.payouts, i.result.NewTotal = i.payouts[:0], i.added.amount(i.scale())
+	i.result.NewTotal = i.added.amount(i.scale())
 	if i.Progress != nil {
 		i.Progress(i.result)
 	}

@@ -210,21 +210,14 @@ func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
 	}
 }
 
-func TestRowsRejectsAReferenceInAnotherCaseWithEqualValues(t *testing.T) {
-	got := accepted(t, header+"r1,5,x\nR1,5.00,x\nR1,6,x\nr2,5,x\nR2,5,y\nr2,5,x\n", Options{})
+func TestRowsRejectsDuplicates(t *testing.T) {
+	got := accepted(t, header+"r1,5,x\nR1,5.00,x\nR1,6,x\nr2,5,x\nR2,5,y\nr2,5,x\nb,nothing,x\nb,2,x\nc,3,x\n", Options{})
 	assert.Equal(t, []string{
 		"2 r1 5 x", "3: the reference of line 2 in other upper or lower case, with the same amount and destination",
 		"4: lines 3 and 4 have one reference with different amounts or destinations", "5 r2 5 x", "6 R2 5 y",
-		"7: duplicate reference, already in line 5",
+		"7: duplicate reference, already in line 5", "8: " + notNumber, "9: duplicate reference, already in line 8",
+		"10 c 3 x",
 	}, got)
-}
-
-func TestRowsRejectsDuplicates(t *testing.T) {
-	rows := accepted(t, header+"a,1,x\nb,nothing,x\na,1,x\nb,2,x\nc,3,x\n", Options{})
-	assert.Equal(t, []string{
-		"2 a 1 x", "3: " + notNumber, "4: duplicate reference, already in line 2",
-		"5: duplicate reference, already in line 3", "6 c 3 x",
-	}, rows)
 }
 
 func TestRowsRejectsALastRowThatMayBeCutOff(t *testing.T) {

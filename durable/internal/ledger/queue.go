@@ -88,13 +88,13 @@ func (l *Ledger) batches(ctx context.Context, on rowser, end string, args ...any
 		FROM durable_batches `+end, args...)
 }
 
-// AddBatch stores a batch in the caller's transaction and returns the stored batch. If the ID exists, AddBatch updates
-// only Rejected.
+// AddBatch stores a batch in the caller's transaction and returns the stored batch. If the ID exists, AddBatch only
+// reduces Rejected.
 func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches
 			(id, name, expected_rows, expected_total, rejected, created_at)
 		VALUES ($1, $2, $3, $4, $5, {now}) ON CONFLICT (id)
-		DO UPDATE SET rejected = excluded.rejected WHERE durable_batches.rejected <> excluded.rejected`,
+		DO UPDATE SET rejected = excluded.rejected WHERE durable_batches.rejected > excluded.rejected`,
 		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected); err != nil {
 		return Batch{}, err
 	}
