@@ -20,11 +20,12 @@ var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 // does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different amounts or destinations")
 
-// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows above (at least
-// two), with or without subtotals. Such a row is usually a total. If it is a payout, set ExpectRows or ExpectTotal.
+// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows, or of all
+// payouts, above (at least two), with or without subtotals. Such a row is usually a total. If it is a payout, set
+// ExpectRows or ExpectTotal.
 var ErrTotalRow = errors.New("payoutcsv: the last payout is the sum of the rows above")
 
-// keptRejections bounds Report.Rejections.
+// keptRejections bounds Report.Rejections and Result.ConflictRows.
 const keptRejections = 100
 
 // Report counts the rows and payouts of a file.
@@ -219,8 +220,8 @@ func exact(amount paymentsvc.Amount) *big.Rat {
 // match is practically impossible. A second spelling of a reference has an entry by its own hash.
 type duplicates map[[12]byte]first
 
-// first is the first row of a reference. values is the hash of its amount and destination, or 0 for a rejected row.
-// spelling is the hash of its reference.
+// first is the first row of a reference. values is the hash of its amount and destination, or 0 if one of them is
+// invalid. spelling is the hash of its reference.
 type first struct{ line, values, spelling uint32 }
 
 // add adds a reference. earlier is the first row with the same reference, and spelled is the first row with another

@@ -76,7 +76,7 @@ func (o Options) columnNames() (map[string]string, error) {
 func normal(name string) string { return strings.ToLower(strings.TrimSpace(norm.NFC.String(name))) }
 
 // findHeader skips empty lines and a sep= line before the header. Without Options.Comma, the sep= line sets the
-// separator, or else findHeader chooses the separator that finds the most columns.
+// separator. Without both, findHeader chooses the separator that finds the most columns.
 func (r *reader) findHeader() error {
 	for {
 		switch err := r.lines.advance(); {

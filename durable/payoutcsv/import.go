@@ -26,7 +26,7 @@ var (
 	// ErrDatabase is wrapped by the errors of the database. Call [Import] again with the same file when the database
 	// is available.
 	ErrDatabase = errors.New("payoutcsv: database")
-	// ErrFileChanged reports that a later reading of a file, for storing it, returned other content than the first.
+	// ErrFileChanged reports that a later reading of a file returned other content than the first reading.
 	// Changed payouts were not stored. Unchanged payouts before the change may be stored.
 	ErrFileChanged = errors.New("payoutcsv: the file changed while it was read: check it and import it again")
 )
@@ -84,9 +84,10 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts. With another column of references, the same file would be
-// paid again. So Import first compares the references of all rows read by earlier imports. It returns an error wrapping
-// [durable.ErrInvalid] if they differ, or if a row rejected by an interrupted import is now valid. After a lost
-// connection, Import repeats the transaction for up to c.Wait. If it had committed, its payouts count as Known.
+// paid again. So Import first compares the references of all rows read by earlier imports. It returns an error
+// wrapping [durable.ErrInvalid] if they differ, if a row rejected by an interrupted import is now valid, or if
+// payouts of the file are pruned and one of these references is new. After a lost connection, Import repeats the
+// transaction for up to c.Wait. If the transaction had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or an error wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
@@ -132,8 +133,8 @@ type importer struct {
 	read     int64          // line of the last row read by another Import
 	compared int64          // last line compared by an earlier reading, see compare
 	earlier  map[int64]bool // lines of the stored payouts, see loadEarlier
-	// corrected is the number of rows that all complete Imports have rejected and compare may still accept. It is 0 if
-	// the batch was not complete at first, because its rejected rows may be after read.
+	// corrected is the number of new references that compare may still accept, because all complete Imports have
+	// rejected their rows. It is 0 if the batch was not complete at first, because its rejected rows may be after read.
 	corrected int64
 	payouts   []durable.NewPayout
 	added     sum
@@ -163,10 +164,10 @@ func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, rejected int64) (du
 	})
 }
 
-// compare returns an error if another Import has read another reference in the line of a payout, or may have, because
-// payouts of the file are pruned. Another Import has stored each reference it has read, perhaps with another file, so
-// the new references of its lines are those of corrected rows. compare compares only lines with a new reference,
-// because a known reference is not paid again.
+// compare returns an error if another Import of the file has read, or may have read, another reference in the line of
+// a payout. It compares only lines with a new reference, because a known reference is not paid again. Another Import
+// has stored each reference it has read, perhaps with another file. So a new reference in its lines belongs to a row
+// that it has rejected, see corrected. After a prune of the file's payouts, compare returns an error instead.
 func (i *importer) compare(ctx context.Context, _ bool) error {
 	var again []durable.NewPayout
 	for _, p := range i.payouts {
@@ -261,8 +262,8 @@ func (i *importer) try(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// permanent reports whether PostgreSQL rejected a statement, so that a retry cannot help. The classes of the SQLSTATEs
-// of a server that restarts, is overloaded or rolls back a transaction are temporary.
+// permanent reports whether PostgreSQL rejected a statement, so that a retry cannot help. A server that restarts, is
+// overloaded or rolls back a transaction returns an SQLSTATE of a temporary class.
 func permanent(err error) bool {
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) || len(state.SQLState()) < 2 {
@@ -328,7 +329,7 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 				}
 			}
 			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
-			if err == nil { // this Import has not rejected the payouts read, even if it is interrupted
+			if err == nil { // the payouts stored so far are not rejected rows, even if this Import is interrupted
 				_, err = i.addBatch(ctx, tx, i.result.Report.Rows-i.result.Done()-int64(len(i.payouts)))
 			}
 			added := slices.ContainsFunc(queued, func(q durable.Queued) bool { return q.New })

@@ -23,10 +23,10 @@ import (
 // deleted payouts in the review column.
 //
 // A spreadsheet would calculate a value such as +1+1, @SUM(1) or =1. Some spreadsheets also split a;=1 at the
-// semicolon, even within quotation marks. So the package inserts an apostrophe before = + - @, their full-width forms
-// and an apostrophe, at the beginning of a reference, order_id, error code or review reason, and after each semicolon
-// in it. If white space or control characters precede one of = + - @, the inserted apostrophe precedes them. [Unescape]
-// restores the value.
+// semicolon, even within quotation marks. So, at the beginning of a reference, order_id, error code or review reason,
+// and after a semicolon in it, the package inserts an apostrophe before = + - @, their full-width forms and an
+// apostrophe. White space and control characters before = + - @ stay between the inserted apostrophe and the sign.
+// [Unescape] restores the value.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
 	out := csv.NewWriter(w)

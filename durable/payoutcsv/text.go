@@ -46,7 +46,7 @@ var signatures = []struct{ begin, name string }{
 }
 
 // decoded returns the file as UTF-8 without a byte order mark. Half a UTF-16 character, such as at the end of a
-// truncated file, becomes U+FFFD, so its row is rejected.
+// truncated file, becomes U+FFFD, and a payout with U+FFFD is rejected.
 func decoded(file io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(file)
 	begin, err := r.Peek(8)

@@ -19,10 +19,10 @@
 //	wake := func(ctx context.Context, tx *sql.Tx) error { return queue.Wake(ctx, client, tx) }
 //	result, err := payoutcsv.Import(ctx, payoutcsv.ImportConfig{DB: db, Store: store, Wake: wake}, file)
 //
-// River's periodic jobs need a leader. After the death of a leader, the next leader is elected up to 20 seconds later.
+// River's periodic jobs need a leader. After the death of a leader, an election takes up to about 20 seconds.
 // Start inserts a job, so a restarted process continues immediately.
 //
-// Do not call [durable.Store.Run] of the same Store. While Run works, the jobs only sweep.
+// Do not call [durable.Store.Run] of the same Store. During Run and after it, the jobs only sweep.
 package riverqueue
 
 import (
@@ -40,7 +40,8 @@ import (
 )
 
 const (
-	// maxRecordTime is the maximum time after its last claim that a batch waits for an unavailable database.
+	// maxRecordTime is the time allowed for the calls and records after a batch's last claim. While the database is
+	// unavailable, package schedule retries a record for 10 minutes.
 	maxRecordTime = 12 * time.Minute
 	// maxClockDifference is the accepted difference of the clocks of process and database, which River compares.
 	maxClockDifference = 5 * time.Minute
@@ -50,8 +51,8 @@ const (
 type Config struct {
 	// Name is the name of the queue in River. "" means "payouts".
 	Name string
-	// Batch limits a batch. Rows 0 means 500, and Duration 0 means 10 seconds. A job runs batches for Duration, and
-	// sweeps between them.
+	// Batch limits a batch. Rows 0 means 500, and Duration 0 means 10 seconds. A job begins another batch only after a
+	// batch of Rows calls, and only within Duration. It sweeps after each batch, at most once per Poll.
 	Batch durable.BatchLimit
 	// Poll is the interval of the jobs that River's leader inserts, for rows without a Wake. 0 means 1 second.
 	Poll time.Duration
@@ -84,9 +85,10 @@ func New(store *durable.Store, c Config) (*Queue, error) {
 // sweep and twelve minutes, because a completion waits for an unavailable database. If c.RescueStuckJobsAfter is 0,
 // AddTo sets it to this time plus 5 minutes for a difference of clocks. It rejects a shorter value.
 //
-// River's Stop waits for a batch, because Config.Drain of the Store does not limit RunBatch. The context of Stop needs
-// more time than twice the batch's Duration and the Store's Timeout together. After the end of this context, rows with
-// calls in flight stay claimed and become unknown at the end of their leases.
+// River's Stop waits for a running job, because Config.Drain of the Store does not limit RunBatch. The context of
+// Stop needs more time than three times the batch's Duration and the Store's Timeout together. After the end of this
+// context, the job continues while the process lives. If the process exits, rows with calls in flight stay claimed
+// and become unknown at the end of their leases.
 func (q *Queue) AddTo(c *river.Config) error {
 	if c.Workers == nil {
 		return errors.New("riverqueue: river.Config.Workers is required")
@@ -126,8 +128,8 @@ func (q *Queue) Start(ctx context.Context, client *river.Client[*sql.Tx]) error 
 
 // Wake inserts a job in tx, so the commit starts the work immediately. Call it after [durable.Store.QueuePayouts], and
 // in payoutcsv.ImportConfig.Wake. It inserts at most one job per second and process. A running batch or the periodic
-// job finds the other rows. River sends at most one notification of inserts per river.Config.FetchCooldown, by default
-// 100 ms. It finds other jobs after Poll.
+// job finds the other rows. River sends at most one notification of inserts per river.Config.FetchCooldown, by
+// default 100 ms. A free worker finds a job without a notification at its next poll, at most Poll later.
 func (q *Queue) Wake(ctx context.Context, client *river.Client[*sql.Tx], tx *sql.Tx) error {
 	if !q.once(&q.woken, time.Second) {
 		return nil
@@ -164,16 +166,17 @@ type worker struct {
 	queue *Queue
 }
 
-// Timeout returns River's JobTimeout.
+// Timeout returns the value that replaces river.Config.JobTimeout for these jobs.
 func (w *worker) Timeout(*river.Job[Batch]) time.Duration {
 	return 3*w.queue.c.Batch.Duration + maxRecordTime
 }
 
-// NextRetry returns the time after one Poll, because a job fails only after an error of the database.
+// NextRetry returns the time after one Poll, because a job fails only after an error of the database or its witness.
 func (w *worker) NextRetry(*river.Job[Batch]) time.Time { return time.Now().Add(w.queue.c.Poll) }
 
-// Work runs batches, and sweeps between them, until no due row remains or the Duration of a batch has passed. Later
-// jobs send the remaining rows. It returns only errors of the database, because the outcome of a payout is in its row.
+// Work runs batches, and sweeps after each, until a batch has fewer calls than Rows, as at a pause, or Duration has
+// passed. Later jobs send the remaining rows. Work returns only errors of the database or its witness, because the
+// outcome of a payout is in its row.
 func (w *worker) Work(ctx context.Context, _ *river.Job[Batch]) error {
 	q := w.queue
 	for begun := q.now(); ; {
@@ -191,7 +194,7 @@ func (w *worker) Work(ctx context.Context, _ *river.Job[Batch]) error {
 	}
 }
 
-// sweep calls Store.Sweep, at most once per Poll.
+// sweep calls Store.Sweep, at most once per Poll, for up to the Duration of a batch.
 func (q *Queue) sweep(ctx context.Context) error {
 	if !q.once(&q.swept, q.c.Poll) {
 		return nil

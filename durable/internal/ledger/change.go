@@ -11,8 +11,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// Change changes one row in one transaction, with all consequences, and is slower than a round. It locks the order_id,
-// the claim, the row and the control row, in this order. A round does not wait for these locks.
+// Change changes one row in one transaction, with all consequences, and is slower than a round. It locks the
+// order_id, claim and row in this order, and f may then lock the control row. A round does not wait for these locks.
 
 // errOrderTaken reports that another row received the order_id at the same time. The next attempt finds that row.
 var errOrderTaken = errors.New("durable: another row got the order_id")
@@ -186,7 +186,7 @@ type Decision struct {
 	At                          time.Time
 }
 
-// Unnotified reports whether r's user_data appears in no unmatched notification.
+// Unnotified reports whether r's user_data appears in no unmatched notification about r's kind.
 func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) {
 	err = tx.l.one(ctx, tx, []any{&yes},
 		`SELECT {unnotified} FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData)
@@ -199,7 +199,7 @@ func (tx *Tx) Now(ctx context.Context) (now, heldAt int64, err error) {
 	return now, heldAt, err
 }
 
-// KeepDecision stores a decision.
+// KeepDecision stores a decision with the database's time instead of d.At.
 func (tx *Tx) KeepDecision(ctx context.Context, d Decision) error {
 	_, err := tx.l.exec(ctx, tx, `INSERT INTO durable_decisions
 		(id, user_data, decision, order_id, state, review_reason, decided_by, decided_at)

@@ -8,8 +8,8 @@ import (
 )
 
 // A row stored as created is in the queue or has a claim, but never both. The commit of a claim also deletes the entry
-// of the queue, so at most one process may call the service for the row. The token of a claim identifies its process
-// and round.
+// of the queue, so at most one process may call the service for the row. The token of a claim identifies its round,
+// probe or call of Pay.
 
 // Release makes the rows claimed with tokens due again. Their calls never began, and the commits of the claims may
 // arrive late. The rows keep the number and the time of the claim, so that the claim does not look lost.
@@ -54,9 +54,9 @@ func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set
 	return l.enqueue(ctx, tx, userData)
 }
 
-// dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. It locks the
-// rows first, as Change does. On PostgreSQL it looks up each row by the key, because without statistics a join would
-// compare all pairs of rows.
+// dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. where must
+// end with {lock} or {skip}, so that the rows are locked first, as in Change. On PostgreSQL dequeue looks up each row
+// by the key, because without statistics a join would compare all pairs of rows.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
 	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
 	if l.Dialect == PostgreSQL {

@@ -152,8 +152,8 @@ func (l *Ledger) ReleaseHeld(ctx context.Context, userData []string, generation 
 	return released, nil
 }
 
-// Remaining reports whether held payouts exist, and whether a round may claim a due row. Rounds skip rows that another
-// transaction has locked, but this query reads them.
+// Remaining reports whether held payouts exist, and whether a round without a pause may claim a due row. Rounds skip
+// rows that another transaction has locked, but this query reads them.
 func (l *Ledger) Remaining(ctx context.Context) (held, due bool, err error) {
 	const queued = `EXISTS (SELECT 1 FROM durable_queue AS q WHERE q.kind = `
 	err = l.one(ctx, l.DB, []any{&held, &due}, `SELECT `+queued+`'payout' AND q.generation < control.generation),
@@ -223,8 +223,9 @@ func (tx *Tx) PauseUntilResume(ctx context.Context, reason string) (bool, error)
 }
 
 // PauseTimed begins a pause twice as long as the last timed pause, from 1 to 60 seconds, and at least atLeast
-// milliseconds. It returns the end of the pause. An earlier pause lasts until Resume or until the result of its probe.
-// Until then PauseTimed returns 0 without a change, except for that probe, because the call may be older.
+// milliseconds. It returns the end of the pause. An earlier pause lasts until Resume or until the result of its
+// probe. During an earlier pause, PauseTimed returns 0 without a change, because the call may be older than the
+// pause. Only the pause's own probe begins a new pause. probe is the token of the call.
 func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, probe string) (until int64, err error) {
 	err = tx.l.query(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&until) }, `UPDATE durable_control
 		SET pause_length = {least}({greatest}(2 * pause_length, 1000), 60000), probe = '', paused_by = $1, pause_reason = $2,

@@ -1,4 +1,5 @@
-// Package ledger contains all SQL of durable: the schema and the statements. It starts no goroutine.
+// Package ledger contains the schema and the SQL of durable, except that of Migrate and of package recognize. It
+// starts no goroutine.
 package ledger
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// ErrNotFound reports a row that does not exist.
+// ErrNotFound reports a row, batch or notification that does not exist.
 var ErrNotFound = errors.New("durable: not found")
 
 // ErrUnsupported reports a database with another dialect.
@@ -57,7 +58,7 @@ type Ledger struct {
 	// OnChange, if set, is called in the transaction of a change to one of ChangeStates, and for refunds.
 	OnChange     func(ctx context.Context, tx *sql.Tx, e Event) error
 	ChangeStates []row.State
-	// Moved, if set, is called after the commit of a change of state.
+	// Moved, if set, is called after the commit of a change of state in Transact or Change.
 	Moved func(ctx context.Context, k row.Kind, from, to row.State)
 	Log   *slog.Logger
 
@@ -99,9 +100,9 @@ func replacer(d Dialect, now string) *strings.Replacer {
 	return strings.NewReplacer(append(pairs, "{now}", now, "{in $1}", in+"1"+end, "{in $2}", in+"2"+end)...)
 }
 
-// unnotified is the condition that no unmatched notification has the user_data of the queue row q. A restored backup
-// may have lost the order_id of q, and the notification is evidence that the service has q. OFFSET 0 makes PostgreSQL
-// look up one user_data at a time instead of joining with all unmatched notifications.
+// unnotified is the condition that no unmatched notification about q's kind has the user_data of q, a queue entry or
+// a row. A restored backup may have lost the order_id of q, and the notification is evidence that the service has q.
+// OFFSET 0 makes PostgreSQL look up one user_data at a time instead of joining with all unmatched notifications.
 const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')
 	LIMIT 1 OFFSET 0)`

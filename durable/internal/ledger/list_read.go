@@ -150,7 +150,7 @@ func (l *Ledger) Find(
 // Count is a number of rows, or of notifications, with the creation or arrival time of the oldest.
 type Count struct{ Rows, Oldest int64 }
 
-// add adds a number of rows. oldest is the creation time of the oldest of these rows.
+// add adds a number of rows, up to a sum of limit. oldest is the creation time of the oldest of these rows.
 func (c *Count) add(rows, oldest, limit int64) {
 	if rows == 0 {
 		return

@@ -60,8 +60,9 @@ func (l *Ledger) StoreNotice(ctx context.Context, n Notice) error {
 	return err
 }
 
-// ApplyNotice applies a stored notification, unless the notification is already matched or its row is unknown. With
-// strict, ApplyNotice rolls back after an error of OnChange and returns the error.
+// ApplyNotice applies a stored notification, unless the notification is already matched or its row does not exist.
+// For a pruned row, it only marks the notification. With strict, it rolls back after an error of OnChange and returns
+// the error.
 func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 	failed, missing := "", false // failed is the user_data of a row with a failed OnChange
 	err := l.Transact(ctx, strict, func(ctx context.Context, tx *Tx) error {
@@ -100,8 +101,8 @@ func (l *Ledger) ApplyNotice(ctx context.Context, n Notice, strict bool) error {
 	return err
 }
 
-// flagFailure logs that OnChange has rejected a notification, and flags the row for review after a minute of
-// rejections.
+// flagFailure logs that OnChange has rejected a notification, and flags the row for review if the notification
+// arrived more than a minute ago.
 func (l *Ledger) flagFailure(ctx context.Context, n Notice, userData string, failure error) error {
 	l.Log.WarnContext(ctx, "durable: OnChange rejects a notification",
 		"user_data", userData, "order_id", n.OrderID, "error", failure.Error())
@@ -212,7 +213,7 @@ func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, er
 const unmatched = `matched = 0 AND status_name IN ('SUCCESS', 'FAILURE')
 	AND received_at BETWEEN {now} - 2592000000 AND {now} - 300000`
 
-// UnmatchedAfter returns the final notifications without a row that follow a place, the oldest first.
+// UnmatchedAfter returns the final notifications after a place that have no row, the oldest first.
 func (l *Ledger) UnmatchedAfter(ctx context.Context, after Place, limit int) ([]Notice, error) {
 	return l.notices(ctx, l.DB, unmatched+` AND (received_at, key) > ($1, $2) ORDER BY received_at, key LIMIT $3`,
 		after.At, after.Key, limit)

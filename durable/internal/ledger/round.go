@@ -171,8 +171,8 @@ func (l *Ledger) sized(ctx context.Context, on rowser, statement string) (string
 	return statement + *l.sizes.Load(), nil
 }
 
-// Identify sets the SQL expression that a round compares with Request.Identity on PostgreSQL. expression reads the
-// control row. Set Slots before the call.
+// Identify sets the SQL expression that Probe, and a round on PostgreSQL, compare with the recognized server.
+// expression reads the control row. Set Slots before the call.
 func (l *Ledger) Identify(expression string) {
 	fill := strings.NewReplacer("{identity}", expression, "{slots}", strconv.Itoa(max(l.Slots, 1)))
 	l.identity = expression

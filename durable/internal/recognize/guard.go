@@ -14,10 +14,10 @@
 //
 // # Why a restore is noticed
 //
-// Let C be the commit of a claim. BeforeCalls raises the mark to m in a later commit, or in C itself on SQLite. It then
-// saves m in the witness, and only then do the calls begin. A restored database without C also lacks the later commit,
-// so its mark is below m, and the witness has at least m. A database with C has the claim, and the claim prevents a
-// second call, even after the death of the process.
+// Let C be the commit of a claim. On PostgreSQL, BeforeCalls raises the mark to m in a later commit. On SQLite, C
+// itself raises the mark. BeforeCalls then saves m in the witness, and only then do the calls begin. m is not
+// committed before C, so a restored database without C has a mark below m, and the witness has at least m. A database
+// with C has the claim, and the claim prevents a second call, even after the death of the process.
 //
 // A hold raises the mark above the witness. Other processes may have claimed rows in the restored database just before
 // the hold. On PostgreSQL, BeforeCalls therefore also requires the server and the generation of the claim. Each hold
@@ -48,7 +48,7 @@ type Options struct {
 	DB     *sql.DB
 	SQLite bool // DB is SQLite, otherwise PostgreSQL
 
-	// Witness stores the mark. The default for a SQLite database on disk is a file next to it. It may be nil otherwise.
+	// Witness stores the mark. nil means a file next to a SQLite database on disk, and otherwise no witness.
 	Witness Witness
 
 	// AllowFailover accepts another timeline of the same PostgreSQL cluster.
@@ -86,8 +86,9 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 	return g, g.Recognize(ctx)
 }
 
-// The next mark is the time in microseconds, or higher. A counter could reach the same mark before a restore and again
-// in the restored database. Then the package would not notice a second restore to a copy from before the first restore.
+// The next mark is the time in microseconds, or higher. A counter could give the same mark to a commit before a
+// restore and to a commit after the restore. A second restore, to a copy with only the first of these commits, would
+// then look current.
 const (
 	nextPostgres = `GREATEST(mark + 1, CAST($1 AS BIGINT) + 1,
 		(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT)`
@@ -130,7 +131,7 @@ func (g *Guard) Last() row.Claim {
 	return g.last
 }
 
-// Lost holds payouts because the last claim is missing from the database.
+// Lost holds payouts because the last claim is missing from the database. It then does the same as [Guard.Recognize].
 func (g *Guard) Lost(ctx context.Context) error {
 	g.recognizing.Lock()
 	defer g.recognizing.Unlock()
@@ -142,8 +143,8 @@ func (g *Guard) Lost(ctx context.Context) error {
 }
 
 // Recognize compares the server and the mark with the stored server and the mark of the witness. It holds payouts if
-// the server has changed, or if the database or the witness has lost a mark. Then [Guard.Server] returns the current
-// server.
+// the server has changed, or if the database or the witness has lost a mark. After success, with or without a hold,
+// [Guard.Server] returns the current server.
 func (g *Guard) Recognize(ctx context.Context) error {
 	g.recognizing.Lock()
 	defer g.recognizing.Unlock()

@@ -59,7 +59,8 @@ func (g *Guard) findServer(ctx context.Context) error {
 	return nil
 }
 
-// mayRead reports whether this role may evaluate an expression. It returns errors of the connection.
+// mayRead reports whether this role may evaluate an expression, and the value is not empty. It returns only errors of
+// the connection.
 func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 	conn, err := connect(ctx, g.DB)
 	if err != nil {
@@ -79,7 +80,7 @@ func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 }
 
 // moved reports whether the stored server, database, table or timeline differs from the current one, or no part can be
-// compared. It returns false if nothing is stored yet. allowFailover ignores the timeline.
+// compared. It returns false if nothing is stored yet. With allowFailover, it ignores the timeline.
 func (l snapshot) moved(allowFailover bool) bool {
 	if l.storedIdentity == "" && l.storedTimeline == "" {
 		return false
@@ -95,8 +96,8 @@ func (l snapshot) moved(allowFailover bool) bool {
 	return !common || !allowFailover && l.timeline != "" && l.storedTimeline != "" && l.timeline != l.storedTimeline
 }
 
-// learned returns the identity and timeline to store. The current identity replaces the stored identity if it has all
-// its parts and more. A stored timeline stays, also after an accepted failover.
+// learned returns the identity and timeline to store. A current identity with all parts of the stored identity, and
+// more parts, replaces the stored identity. A stored timeline stays, also after an accepted failover.
 func (l snapshot) learned() (identity, timeline string) {
 	stored, now := pairs(l.storedIdentity), pairs(l.identity)
 	all := maps.Clone(stored)

@@ -21,8 +21,9 @@ type setting struct {
 // minBusyTimeout is the required wait of a SQLite connection for the lock of another process, in milliseconds.
 const minBusyTimeout = 1000
 
-// Unsafe returns a problem if the database may lose a committed claim or reject the statements of a second process, or
-// "". With allowFailover, it rejects synchronous_commit local, because such commits do not wait for a standby.
+// Unsafe returns a problem if the database may lose a committed claim or reject statements of a second process, or if
+// the connections are too few or too many. Otherwise it returns "". With allowFailover, synchronous_commit local is a
+// problem, because such commits do not wait for a standby.
 func Unsafe(ctx context.Context, db *sql.DB, sqlite, allowFailover bool) (problem string, err error) {
 	if sqlite {
 		return unsafeSQLite(ctx, db)
@@ -97,7 +98,7 @@ const mixed = "a prepared statement disappears between two transactions, because
 // evaluation.
 func Pooler(ctx context.Context, db *sql.DB) (problem string, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
-		return "", nil // a second connection would wait forever, so Unsafe rejects this for PostgreSQL
+		return "", nil // a second connection would wait until timeLimit; Unsafe rejects this for PostgreSQL
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
@@ -146,7 +147,7 @@ func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
 
 var errMixed = errors.New("another statement's result")
 
-// runProbe runs a statement that name makes unique. The driver calls during when it evaluates the argument.
+// runProbe runs a statement that name makes unique. The evaluation of the argument calls the function during, if set.
 func runProbe(ctx context.Context, conn *sql.Conn, name string, during func() error) error {
 	var got string
 	query := `SELECT CAST($1 AS TEXT) || ' to probe ` + name + `'`
@@ -160,7 +161,7 @@ func runProbe(ctx context.Context, conn *sql.Conn, name string, during func() er
 	return nil
 }
 
-// argument calls during when the driver evaluates the argument.
+// argument is an argument of a statement. Its evaluation by the driver calls the function during, if set.
 type argument struct {
 	text   string
 	during func() error

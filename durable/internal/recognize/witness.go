@@ -127,7 +127,7 @@ func (f *file) finish(opened *os.File, err error) error {
 	return errors.Join(err, opened.Close())
 }
 
-// syncDirectory makes a new file durable. Windows cannot sync a directory, and does not need it.
+// syncDirectory makes a new file durable if f.sync is set. Windows cannot sync a directory, and does not need it.
 func (f *file) syncDirectory() error {
 	directory, err := os.Open(filepath.Dir(f.path))
 	if err != nil || !f.sync {

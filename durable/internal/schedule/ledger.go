@@ -14,8 +14,8 @@ type Ledger[Job, Done any] interface {
 	// nil if the completion needs no further attempt. The scheduler retries after an error.
 	Record(ctx context.Context, c Completion[Done]) error
 
-	// Probe claims one payout after a timed pause. It returns no job if no payout is due, or if another process has
-	// claimed the probe. After an error, the commit is unknown.
+	// Probe claims one payout after a timed pause. It returns no job if no payout is due, if another process has claimed
+	// the probe, or if the pause or the server has changed. After an error, the commit is unknown.
 	Probe(ctx context.Context, token string) ([]Job, error)
 
 	// Release makes the rows claimed with tokens due again. Their calls never began.
@@ -88,7 +88,7 @@ type Result[Job any] struct {
 	// Jobs is empty.
 	Paused, Elapsed bool
 
-	// Recognized reports that the round claimed no rows because the server had changed. The ledger has then recognized the
-	// new server or held payouts, so another round is useful.
+	// Recognized reports that the round claimed no rows because the server or its data had changed. The ledger has then
+	// recognized the server or held payouts, so another round is useful.
 	Recognized bool
 }

@@ -208,7 +208,7 @@ func (s *Scheduler[Job, Done]) reserve(w *worker, n int) {
 	w.left -= n
 }
 
-// finishRound frees the slots of recorded completions and begins the calls of claimed rows. s.mu is held.
+// finishRound frees the slots of recorded completions, and begins the calls of claimed rows or a probe. s.mu is held.
 func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 	s.used -= r.Free
 	for _, e := range r.entries {
@@ -229,7 +229,8 @@ func (s *Scheduler[Job, Done]) finishRound(r *round[Done], result Result[Job]) {
 }
 
 // finishEntry handles a completion after its round. On a database with many writers, the round may have skipped a
-// locked completion, so the completion joins a second round. Otherwise it is recorded separately. s.mu is held.
+// locked row, so an unrecorded completion joins a second round. Any other unrecorded completion is recorded
+// separately. s.mu is held.
 func (s *Scheduler[Job, Done]) finishEntry(e *entry[Done], recorded bool) {
 	manyWriters := s.c.MaxRounds > 1
 	switch {

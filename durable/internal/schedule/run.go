@@ -31,7 +31,8 @@ type observation struct {
 	position    Position
 }
 
-// Run claims due rows until the end of ctx. It returns nil after each outcome is recorded or given up, or else ErrBusy.
+// Run claims due rows until the end of ctx, and returns nil after each outcome is recorded or given up. During
+// another Run or RunBatch, and after Run, it returns ErrBusy.
 func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	w := &worker{ctx: ctx, left: math.MaxInt, changed: make(chan struct{}, 1)}
 	if !s.attachWorker(w) {

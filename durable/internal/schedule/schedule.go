@@ -37,7 +37,7 @@ type Config[Job, Done any] struct {
 	// notifications may arrive during a round, and a round skips completions that another transaction has locked.
 	MaxRounds int
 
-	// MaxRecords is the maximum number of transactions beside the rounds.
+	// MaxRecords is the maximum number of transactions for records and releases at once, beside the rounds.
 	MaxRecords int
 
 	// PerSecond is the maximum number of claims per second; 0 means no maximum.
@@ -52,8 +52,8 @@ type Config[Job, Done any] struct {
 // Scheduler starts rounds and calls. Its methods may be called concurrently.
 type Scheduler[Job, Done any] struct {
 	c       Config[Job, Done]
-	records chan struct{}  // one element per transaction beside the rounds
-	tasks   sync.WaitGroup // rounds, calls, records and releases
+	records chan struct{}  // one element per transaction of a separate record or release
+	tasks   sync.WaitGroup // rounds, probes, calls, records, releases and functions of Go
 
 	mu          sync.Mutex
 	rounds      int                       // in flight
@@ -89,7 +89,7 @@ func New[Job, Done any](c Config[Job, Done]) *Scheduler[Job, Done] {
 	}
 }
 
-// Go runs f in a goroutine that [Scheduler.Run] waits for. It returns false after the end of Run's context.
+// Go runs f in a goroutine that [Scheduler.Run] waits for. After the end of Run's context, it returns false instead.
 func (s *Scheduler[Job, Done]) Go(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Scheduler[Job, Done]) stopped() bool {
 	return s.closed
 }
 
-// Backoff returns the wait after n failures: 100 ms, doubled with each failure, and at most longest.
+// Backoff returns a wait of 100 ms, doubled n times, and at most longest.
 func Backoff(n int, longest time.Duration) time.Duration {
 	return min(100*time.Millisecond<<min(n, 20), longest)
 }
