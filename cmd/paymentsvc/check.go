@@ -152,7 +152,8 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 	}, key, nil
 }
 
-// saveExchange writes a request and its response to NNNN.http and NNNN.http.response, if -save and the response exist.
+// saveExchange writes a request and its response to NNNN.http and NNNN.http.response, if -save is set and a response
+// was received.
 func saveExchange(c *cli.Call, n int, x *check.Exchange) error {
 	if !c.Set("save") || x.Response == nil {
 		return nil

@@ -102,7 +102,7 @@ func completedWords(p cli.Program, line []string) []string {
 	return beginning(strings.Trim(word, `"`), "", list)
 }
 
-// beginning returns head and each of the words that begin with start.
+// beginning returns the words that begin with start, each with head before it.
 func beginning(start, head string, words []string) (list []string) {
 	for _, word := range words {
 		if strings.HasPrefix(word, start) {

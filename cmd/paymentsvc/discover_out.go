@@ -46,7 +46,8 @@ func (d *discovery) readOut() error {
 }
 
 // next writes the files of -out, if set, and prints the next steps. With -demo, it does neither. If one text cannot
-// contain both schemes, it prints only a note, and with -out returns [cli.No].
+// contain both schemes, it prints only a note, and with -out returns [cli.No]. An earlier scheme that does not fit
+// the messages is an error.
 func (d *discovery) next(results []found) error {
 	if d.Bool("demo") {
 		return nil

@@ -120,10 +120,11 @@ func kept(samples []sample, results []found, count int) []sample {
 // newest returns the last samples, at most maxSamples.
 func newest(samples []sample) []sample { return samples[max(len(samples)-maxSamples, 0):] }
 
-// dropForged searches new messages alone, the newest first. A message with a scheme is genuine, because a forger does
-// not have the secret. dropForged then drops messages that fit no found scheme. For the kind of the genuine message,
-// the scheme before is the found scheme, or else this scheme. Without a genuine message, but with a scheme before, it
-// drops all new messages, unless the common search returned an error. Otherwise, it drops no message.
+// dropForged searches the newest new messages alone, at most maxSamples, until one has a scheme. This message is
+// genuine, because a forger does not have the secret. The known schemes are those in before and now, and that of the
+// genuine message if its kind has none. dropForged drops messages that fit no known scheme, but no message if the
+// genuine message does not fit the known scheme of its kind. Without a genuine message, it drops all new messages if
+// before has schemes and the common search returned no error. Otherwise, it drops no message.
 func (r *catcher) dropForged(ctx context.Context, all found, now, before []found, more []sample) (
 	[]found, []sample, error,
 ) {

@@ -124,7 +124,7 @@ func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, 
 	return m, nil
 }
 
-// saveCapture writes a message to a new file in the directory of -save, and returns the file's name.
+// saveCapture writes a message to a new file in the directory of -save, and returns the file's path.
 func saveCapture(c *cli.Call, n int64, m capture.Message) (string, error) {
 	name, err := capture.Save(c.Text("save"), n, m)
 	if err != nil {

@@ -62,7 +62,7 @@ func runSign(_ context.Context, c *cli.Call) error {
 	if err := signMessage(key, m); err != nil {
 		return err
 	}
-	if c.Bool("trim") || file == "-" || !isFile(c, file) { // - is standard input, even beside a file named -
+	if c.Bool("trim") || file == "-" || !isFile(c, file) { // "-" is standard input, even if a file has this name
 		file = ""
 	}
 	return printSigned(c, key, m, file)

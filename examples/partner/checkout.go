@@ -21,7 +21,7 @@ import (
 //go:embed pages.html style.css
 var files embed.FS // a package variable, because embed needs it
 
-// waitForService limits the time of a checkout request. The call to the service may continue after this time.
+// waitForService limits the wait of a checkout for the service. The call to the service may continue after this time.
 const waitForService = 10 * time.Second
 
 // shop serves the buyers' pages and receives the service's notifications.
@@ -107,8 +107,8 @@ func (s *shop) show(w http.ResponseWriter, status int, v view) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// checkout starts the payment of a basket. Sending the form again does not start a second payment. In a real shop, take
-// the amount from the basket and never from the form.
+// checkout starts the payment of a basket. Sending the form again never starts a second payment, also after a
+// failure. In a real shop, take the amount from the basket and never from the form.
 func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	amount, err := paymentsvc.ParseAmount(strings.TrimSpace(r.PostFormValue("amount")))
 	by := paymentsvc.PaymentType(r.PostFormValue("type"))
@@ -152,7 +152,8 @@ func (s *shop) conflict(w http.ResponseWriter, r *http.Request, basket uuid.UUID
 	s.show(w, http.StatusConflict, v)
 }
 
-// order serves the page of an order. The address contains the user_data, a random UUID, so it cannot be guessed.
+// order serves the page of an order. The address contains the user_data, a hash of the basket. It cannot be guessed,
+// because the baskets of the shop's form are random UUIDs.
 func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	if _, err := uuid.Parse(r.PathValue("user_data")); err == nil {
 		filter := durable.Filter{Kind: durable.KindPayment, UserData: []string{r.PathValue("user_data")}, Limit: 1}
@@ -178,7 +179,7 @@ func orderView(row durable.Row, now time.Time) view {
 	age := int(now.Sub(row.CreatedAt).Seconds())
 	v := view{Title: "Your order", Row: &row, Refresh: min(max(2, age/5), 60)}
 	if row.ReviewReason != "" && (row.State == durable.StatePending || row.State.Final()) {
-		row.State = durable.StateUnknown // the service sent contradictory states
+		row.State = durable.StateUnknown // until a review, for example of contradictory states or failures of ship
 		v.Say = "We are looking into your payment and will tell you. Do not pay again."
 		return v
 	}
@@ -187,7 +188,7 @@ func orderView(row durable.Row, now time.Time) view {
 		v.Say = "Your payment is being prepared. Do not order again."
 	case durable.StatePending:
 		v.Say = "Your payment is in progress. If you have paid already, do not pay again: this page shows the result."
-		v.Pay = row.RedirectURL // a link, because the payer may have paid already
+		v.Pay = row.RedirectURL // a link instead of a redirect, because the payer may have paid already
 		if v.Pay == "" {        // section 4.2 does not specify a redirect_url in a status response
 			v.Say = "Your payment was started, but we do not know where you can pay. Ask us before you order again."
 		}

@@ -65,8 +65,8 @@ func printRejections(out io.Writer, rows []payoutcsv.Row, all int64) {
 	}
 }
 
-// payFile imports the file and sends its payouts until each payout is sent, or blocked until an operator acts. It
-// waits while the database is unavailable. It also sends other due payouts, and other processes may share the work.
+// payFile imports the file and sends its payouts until each payout is sent, or blocked until an operator acts. If the
+// database fails later, payFile waits. It also sends other due payouts, and other processes may share the work.
 func (p *program) payFile(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -81,8 +81,8 @@ func (p *program) payFile(ctx context.Context, stdout, stderr io.Writer) (int, e
 
 func (p *program) importAndWait(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	name := filepath.Base(p.set.FileName)
-	config := payoutcsv.ImportConfig{
-		DB: p.db, Store: p.store, Name: name, Options: p.set.File, Wait: math.MaxInt64, // Run logs the failure
+	config := payoutcsv.ImportConfig{ // Import retries without limit
+		DB: p.db, Store: p.store, Name: name, Options: p.set.File, Wait: math.MaxInt64, // Store.Run logs the failure
 	}
 	if p.db != p.read { // SQLite
 		config.Pause = 120 * time.Millisecond
@@ -207,7 +207,7 @@ func (s *summary) add(stored durable.Compared) {
 func (s *summary) stopped() bool { return s.status.Paused && s.status.Until.IsZero() }
 
 // print prints the states and the tasks of the operator, and returns the exit status. rejected is the number of rows
-// without a stored payout, and elsewhere the number of payouts known from another file.
+// rejected or in conflict, and elsewhere the number of payouts known from another file.
 func (s *summary) print(out io.Writer, rejected, elsewhere int64) int {
 	for _, state := range durable.States() {
 		if n := s.states[state]; n > 0 {
@@ -245,7 +245,7 @@ func (p *program) writeResults(ctx context.Context, stdout io.Writer) error {
 	return payoutcsv.WriteFileResults(ctx, stdout, p.store, bytes.NewReader(p.file), p.set.File)
 }
 
-// hold holds all payouts before any other program runs on a restored database.
+// hold holds all payouts. On a restored database, it must run before any other program.
 func (p *program) hold(ctx context.Context, stdout io.Writer) error {
 	generation, err := p.store.HoldPayouts(ctx, "the command line", p.set.Args[0])
 	if err == nil {

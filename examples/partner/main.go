@@ -7,9 +7,9 @@
 //	go run . check payouts.csv
 //	go run . payouts payouts.csv
 //
-// Read this file first, then checkout.go for payments, commands.go for files of payouts, and serve.go for the servers.
-// service.go and database.go connect them. README.md lists the first changes for production. After SIGINT or SIGTERM,
-// the command records the calls in flight and ends.
+// Read this file first, then checkout.go for payments, commands.go for files of payouts, and serve.go for the
+// servers. service.go opens the service, and database.go the database. README.md lists the first changes for
+// production. After SIGINT or SIGTERM, the command records the calls in flight and ends.
 package main
 
 import (
@@ -104,7 +104,7 @@ type program struct {
 	measure  *telemetry
 	fake     *fakeService // nil with a real service
 	client   *paymentsvc.Client
-	db, read *sql.DB // read is for pages
+	db, read *sql.DB // read serves lists and counts
 	store    *durable.Store
 	ends     []func() // run by Close in reverse order
 }
@@ -127,7 +127,7 @@ func (p *program) openStore(ctx context.Context) error {
 	if err := durable.Migrate(ctx, p.db); err != nil {
 		return err
 	}
-	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Name, p.set.Partner, p.set.Project) // never changes
+	project := fmt.Sprintf("%s, partner %d, project %d", p.set.Name, p.set.Partner, p.set.Project) // fixed per database
 	if p.fake != nil {
 		project = "the fake " + rand.Text() // a new name, because the fake forgets its orders at the end
 	}
@@ -154,8 +154,8 @@ func (p *program) openStore(ctx context.Context) error {
 }
 
 // ship orders the goods of a paid basket in the transaction that records the payment, so that a crash cannot separate
-// the two. A refund may arrive before the payment's success. ship does not order the goods then. An operator can change
-// a payment from succeeded to failed and back, so check the state and the refunds again before you pack the goods.
+// the two. If a refund arrives before the payment's success, ship does not order the goods. An operator can change a
+// payment from succeeded to failed and back, so check the state and the refunds again before you pack the goods.
 func ship(ctx context.Context, tx *sql.Tx, e durable.Event) (err error) {
 	switch {
 	case e.Refund != nil && e.Refund.StatusDescription == paymentsvc.StatusSuccess:

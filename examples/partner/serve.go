@@ -15,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/ops"
 )
 
-// serve serves until ctx ends, or until a part of it fails.
+// serve serves both sites and does the background work until ctx ends or a part fails.
 func (p *program) serve(ctx context.Context, stdout io.Writer) error {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: p.set.Scheme, Secrets: p.set.Keys, // during a rotation, both keys
@@ -57,7 +57,7 @@ func (p *program) operators() http.Handler {
 	if header := p.set.UserHeader; header != "" { // the login proxy must remove this header from incoming requests
 		config.Login = func(r *http.Request) (string, bool) {
 			names := r.Header.Values(header)
-			if len(names) != 1 { // two names show that the proxy kept a name sent by the client
+			if len(names) != 1 { // no name, or the proxy kept the client's name too
 				return "", true
 			}
 			return names[0], true

@@ -81,7 +81,7 @@ const (
 	demoSettling = 2 * time.Second // the time from a start to its final status is up to twice as long
 )
 
-// demo replaces the partner, project, keys, scheme and errors by the settings of the fake. It also names an operator.
+// demo replaces partner, project, keys, scheme and errors by those of the fake. It names an operator if no flag does.
 func (set *settings) demo() (err error) {
 	if set.UserHeader == "" {
 		set.AdminUser = cmp.Or(set.AdminUser, "demo")

@@ -35,7 +35,7 @@ Without -service all calls go to a fake service inside this process, with its ow
 
 `
 
-// settings are the parsed flags.
+// settings are the parsed command line and variables.
 type settings struct {
 	Command  string
 	Args     []string
@@ -172,7 +172,7 @@ func (set *settings) fileFlags(flags *flag.FlagSet, list func(*[]string) func(st
 	flags.Func("ignore-columns", "`names` of further columns of a file", list(&set.File.Ignore))
 }
 
-// split returns the parts between commas.
+// split returns the nonempty parts between commas, without surrounding white space.
 func split(text string) (parts []string) {
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
@@ -183,7 +183,7 @@ func split(text string) (parts []string) {
 	return parts
 }
 
-// complete checks the flags and reads the files given by them.
+// complete checks the command line, and reads the files of keys. Without -service, it uses the settings of the fake.
 func (set *settings) complete(words []string) error {
 	set.Command = "serve"
 	if len(words) > 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// Schema creates the tables. The unique index rejects a second start of the same order while the first may succeed.
+// Schema creates the tables. The unique index rejects a second start of the same order, unless each earlier start was
+// rejected or has failed.
 const Schema = `
 CREATE TABLE starts (
     user_data    text PRIMARY KEY CHECK (user_data <> ''), -- a notification may have no user_data
@@ -47,7 +48,7 @@ type State string
 // The states. Before each call, the committed state is Open, because a process may die after the call.
 const (
 	Open     State = "open"     // a call is in flight, or its outcome is unknown
-	Retry    State = "retry"    // the service started no operation, so Start may repeat the call after a back-off
+	Retry    State = "retry"    // no call has started an operation; after a Start, back off before the next
 	Started  State = "started"  // the service has the payment or payout
 	Failed   State = "failed"   // the final FAILURE of a payment
 	Rejected State = "rejected" // the call was rejected permanently
@@ -60,8 +61,8 @@ type Table struct {
 	Client *paymentsvc.Client
 }
 
-// Insert stores a payment before its call. It returns an error for an empty userData, and if another start for paysFor
-// may still succeed.
+// Insert stores a payment before its call. It returns an error for an empty or used userData, and for a second start
+// that the index of [Schema] rejects.
 func (t *Table) Insert(ctx context.Context, userData, paysFor string, amount paymentsvc.Amount) error {
 	_, err := t.DB.ExecContext(ctx, `INSERT INTO starts (user_data, pays_for, amount, state) VALUES ($1, $2, $3, 'retry')`,
 		userData, paysFor, amount)
@@ -134,7 +135,8 @@ func (t *Table) record(ctx context.Context, userData string, state State, orderI
 	return err
 }
 
-// Reconcile resolves an open row with StatusPayment. The row stays open if the response lacks the row's user_data.
+// Reconcile resolves an open row with StatusPayment. The row stays open after an error, and if the response lacks the
+// row's user_data.
 func (t *Table) Reconcile(ctx context.Context, userData string) error {
 	status, err := t.Client.StatusPayment(ctx, paymentsvc.StatusPaymentRequest{UserData: userData})
 	if err != nil {
@@ -149,8 +151,8 @@ func (t *Table) Reconcile(ctx context.Context, userData string) error {
 	return t.started(ctx, userData, status.OrderID, "")
 }
 
-// ReconcilePayout resolves an open payout with the order_id of its failed call. Without an order_id, only a
-// notification or an operator can resolve the payout, because status_payout accepts only an order_id (section 4.4).
+// ReconcilePayout resolves an open payout with the order_id of its failed call. Without an order_id, it records
+// [Review], because status_payout needs an order_id (section 4.4). A notification or an operator resolves the payout.
 func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) error {
 	if orderID == "" {
 		return t.record(ctx, userData, Review, "")
@@ -207,8 +209,9 @@ func (t *Table) apply(ctx context.Context, n *paymentsvc.Notification) error {
 	return tx.Commit()
 }
 
-// match updates the row of a payment or payout that the service has. It finds the row by order_id or user_data. A
-// rejected row is also started, unless another start for the same order may succeed.
+// match records that the service has a payment or payout. It finds the row by order_id, or by user_data if the row
+// has no order_id. A failed row stays failed. A rejected row becomes started only if every other start for the same
+// order was rejected or has failed.
 func match(ctx context.Context, tx *sql.Tx, orderID, userData string) error {
 	found, err := tx.ExecContext(ctx, `
 		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END
@@ -226,8 +229,8 @@ func match(ctx context.Context, tx *sql.Tx, orderID, userData string) error {
 	return nil
 }
 
-// advance stores the state of an event. A late state does not replace a final state. A refund has the order_id of its
-// payment, so the event is part of the key.
+// advance stores the state of an event. A later state does not replace a final state. A refund has the order_id of
+// its payment, so the event is part of the key.
 func advance(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error {
 	refunded := n.Event == paymentsvc.EventRefundStatusChanged && n.StatusDescription == paymentsvc.StatusSuccess
 	written, err := tx.ExecContext(ctx, `
@@ -246,8 +249,8 @@ func advance(ctx context.Context, tx *sql.Tx, n *paymentsvc.Notification) error 
 	return err
 }
 
-// conclude applies the state of an order to its row. It inserts the shipment of a paid order once. A job ships the rows
-// later, and calls MayShip first. After a final FAILURE the payer may pay again, with a new user_data.
+// conclude applies the state of an order to its row. It inserts the shipment of a paid order once. Your job ships the
+// order later, and calls MayShip first. After a final FAILURE the payer may pay again, with a new user_data.
 func conclude(ctx context.Context, tx *sql.Tx, orderID string) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE starts SET state = 'failed' WHERE order_id = $1 AND state = 'started' AND EXISTS (

@@ -118,8 +118,8 @@ func (d *Findings) codeOf(x *Exchange) string {
 	return ""
 }
 
-// notFound derives the code for an unknown payment. Package durable may start a payment again after this code, so each
-// observation must have the same code and status. Other problems, except an unknown payout, must have another code.
+// notFound derives the code for an unknown payment. Package durable may start a payment again after this code, so all
+// observations, at least 4, need one code and status. Other problems, except an unknown payout, need another code.
 func (d *Findings) notFound() {
 	found, others, n := map[string]bool{}, map[string]bool{}, 0
 	for _, x := range d.failures {

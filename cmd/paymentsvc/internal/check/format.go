@@ -103,7 +103,8 @@ func (x *Exchange) form() string {
 // hidden replaces a text of the response in the output.
 const hidden = "(hidden)"
 
-// shown returns a text of the response for output. It returns hidden for a text with the signature or a card number.
+// shown returns a text of the response for output. It returns hidden for a text with the signature, and for a text
+// that mask.Text changes, such as a card number.
 func (x *Exchange) shown(text string) string {
 	signature := x.Request.Header.Get("Signature")
 	if mask.Text(text) != text || signature != "" && strings.Contains(text, signature) {
@@ -119,9 +120,11 @@ func (x *Exchange) isCode(text string) bool {
 
 // evidence describes the values of a field in successes and errors.
 type evidence struct {
-	success             string // the same value in all successes; "" if they lack the field
-	covered, distinct   int    // the number of errors with the field; the number of distinct values
-	code, prose, stable bool   // all values pass isCode; a value has a space; each kind of probe has one value
+	success string // the same value in all successes; "" if they lack the field
+	// covered is the number of errors with a value other than that of a success. If any probe was rejected, accepted
+	// probes do not count. distinct is the number of distinct values, also of accepted probes.
+	covered, distinct   int
+	code, prose, stable bool // all values pass isCode; a value has a space; each kind of probe has one value
 }
 
 // evidenceOf returns the evidence for a field. It returns false if the field cannot distinguish errors from successes.
@@ -141,7 +144,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 		if value == "" || value == e.success {
 			continue
 		}
-		if !x.Accepted || !anyRejected { // a 2xx for an unknown order may be a success
+		if !x.Accepted || !anyRejected { // a 2xx for an unknown order may be a success, so it may not count
 			e.covered++
 		}
 		e.prose = e.prose || strings.Contains(value, " ")

@@ -64,7 +64,7 @@ const (
 	byFlag
 )
 
-// resolve returns the values of flags by their precedence: command line, environment, settings file, default.
+// resolve returns the value of each flag, from the first of command line, environment, settings file and default.
 func (c *Call) resolve(flags []Flag, given line, file settingsFile) (map[string]Value, error) {
 	values := map[string]Value{}
 	for _, f := range flags {
@@ -136,7 +136,7 @@ func (c *Call) Text(name string) string {
 // List returns the values of a repeatable flag.
 func (c *Call) List(name string) []string { return c.Value(name).Texts }
 
-// Bool returns the value of a flag without a value.
+// Bool returns the value of a flag of kind [Bool].
 func (c *Call) Bool(name string) bool { return c.Text(name) == "true" }
 
 // Int returns the value of a flag of kind [Int], or 0.

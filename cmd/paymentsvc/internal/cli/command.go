@@ -121,8 +121,8 @@ func (cmd Command) Names() (names []string) {
 	return names
 }
 
-// command returns the command's name and the other arguments. The name is the first argument that is not a flag or a
-// flag's value.
+// command returns the command's name and the other arguments. The name is the first argument that is neither a flag
+// nor a flag's value, before "--".
 func (p Program) command(args []string) (name string, rest []string) {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		if len(args[i]) < 2 || args[i][0] != '-' {

@@ -17,7 +17,8 @@ import (
 
 const maxInput = 64 << 20
 
-// ReadInput reads a file, or standard input once for "-", up to 64 MiB. Errors contain what, such as "-secret-file".
+// ReadInput reads a file, or standard input once for "-", up to 64 MiB. Errors begin with what, such as
+// "-secret-file", or with the position of an argument that may be a secret.
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
 		data, err := readFile(inDir(c.Dir, path))
@@ -105,7 +106,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// ReplaceFile writes the file of a flag. Readers see the old or the whole new file. The error has the flag's text.
+// ReplaceFile writes the file of a flag. Readers see the old or the whole new file. The error has the flag's value.
 func (c *Call) ReplaceFile(flag string, data []byte) error {
 	err := Replace(c.Text(flag), data)
 	if reason, ok := errors.AsType[syscall.Errno](err); ok {

@@ -21,9 +21,9 @@ type Fields = map[string]any
 // controls are the control characters that encoding/json does not escape.
 var controls = regexp.MustCompile("[\u007f-\u009f]")
 
-// Print prints one result on standard output. With -json, it prints the object in one line, with "type" and "v" before
-// its fields. Without -json, it prints the lines as [Printable] returns them. Print does not mask card data; the caller
-// does. After a failed write, the command fails with its error.
+// Print prints one result on standard output. With -json, it prints the object in one line, with "type" and "v"
+// before its fields. Without -json, it prints the lines as [Printable] returns them. Print does not mask card data;
+// the caller does. After a failed write, the command fails with the write's error.
 func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -99,8 +99,8 @@ func (c *Call) printError(e *ExitError) {
 	_, _ = fmt.Fprintf(c.Stderr, "%s: %s\n", strings.TrimSpace(c.Program.Name+" "+c.command.Name), Printable(text))
 }
 
-// Printable returns text with escapes for invalid UTF-8 and for each invisible character except a tab, such as a line
-// end.
+// Printable returns text with escapes for invalid UTF-8 and for each invisible character, such as a line end, but not
+// for a tab.
 func Printable(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {

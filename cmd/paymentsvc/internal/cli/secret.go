@@ -169,7 +169,7 @@ func (c *Call) Keys() ([]Key, error) {
 	if err != nil || old == "" {
 		return []Key{key}, err
 	}
-	oldKey, err := newKey(key.Text, c.Value("old-secret-file").Place(), old) // standard input is read only once
+	oldKey, err := newKey(key.Text, c.Value("old-secret-file").Place(), old) // SchemeText reads standard input once
 	oldKey.Old = true
 	return []Key{key, oldKey}, err
 }

@@ -21,8 +21,9 @@ import (
 	"time"
 )
 
-// Listen listens on a TCP address that [HostPort] accepts. localhost is 127.0.0.1, and ::1 if the machine has IPv6,
-// with one port, because some clients try only one address. Port 0 is a free port. An error exits with [ExitMachine].
+// Listen listens on a TCP address that [HostPort] accepts. For localhost, it listens on 127.0.0.1 and, if the machine
+// has IPv6, also on the same port of ::1, because some clients try only one of the two. Port 0 is a free port.
+// An error exits with [ExitMachine].
 func Listen(ctx context.Context, addr string) ([]net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -111,8 +112,8 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	return nil
 }
 
-// Secure returns HTTPS listeners with a new certificate for localhost, the listeners' addresses and names, and the
-// certificate as PEM. They serve HTTP/1.1 only, because HTTP/2 streams cannot show the faults of a connection.
+// Secure returns HTTPS listeners, and as PEM their new certificate for localhost, names and the addresses.
+// The listeners serve HTTP/1.1 only, because HTTP/2 streams cannot show the faults of a connection.
 func Secure(listeners []net.Listener, names []string, now time.Time) ([]net.Listener, []byte, error) {
 	certificate, err := newCertificate(listeners, append([]string{"localhost"}, names...), now)
 	if err != nil {

@@ -27,8 +27,8 @@ type settingsFile struct {
 	values    map[string]setting // by Flag.Key
 }
 
-// readSettings reads the settings file config, or [SettingsFile] if config is "". A missing [SettingsFile] is not an
-// error. An empty file such as /dev/null has no settings.
+// readSettings reads the settings file config, or [SettingsFile] if config is "". A missing [SettingsFile] is then
+// not an error. An empty file such as /dev/null has no settings.
 func readSettings(env *Env, config string, known []Flag) (settingsFile, error) {
 	name := config
 	if name == "" {
