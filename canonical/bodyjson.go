@@ -54,7 +54,7 @@ type JSONForm struct {
 	EscapeUnicode bool
 	// EscapeHTML writes "<", ">", "&", U+2028 and U+2029 as escapes such as "\u003c", like Go by default.
 	EscapeHTML bool
-	// EscapeGson is EscapeHTML with escapes for "=" and "'", like Java's Gson by default.
+	// EscapeGson is EscapeHTML, and also escapes "=" and "'", like Java's Gson by default.
 	EscapeGson bool
 	// Indent is the indentation of each level, for JSON with one field per line and a space after each colon. PHP's
 	// JSON_PRETTY_PRINT uses four spaces. "" writes one line.

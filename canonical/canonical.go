@@ -1,6 +1,6 @@
 // Package canonical provides the parts of canonical strings. A canonical string is the text that a signature covers.
-// The interface document does not specify its composition (section 5), so ask the service for the parts, their order
-// and their separators:
+// The interface document does not specify the composition of this text (section 5), so ask the service for the parts,
+// their order and their separators:
 //
 //	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body), // an example, not the service's
 //
@@ -8,7 +8,7 @@
 //
 //	hex(timestamp '\n' body)
 //
-// If the service cannot tell you, package discover finds the composition of one correctly signed message.
+// If the service cannot tell you, package discover can find the composition from one correctly signed message.
 //
 // A part appends to dst, usually without an allocation. A part that digests or encodes another part borrows a buffer
 // from a pool.
@@ -120,7 +120,7 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 	}
 }
 
-// appendPart appends part to dst. It copies the result if part returned a new slice instead of appending to dst.
+// appendPart appends part to dst. If part returned other memory than that of dst, appendPart copies the result.
 func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, error) {
 	made, err := part(dst, m)
 	if err != nil {
@@ -175,7 +175,8 @@ func inPlace(name string, part paymentsvc.CanonicalFunc, first, last byte) payme
 }
 
 // Path appends the path of the address as sent: escaped, and with the path of the base address. Webhook.Verify and
-// Webhook.Parse do not know the address, so every part of the address returns an error for their notifications.
+// Webhook.Parse do not know the address, so all parts from Path to [SortedQuery] return an error for their
+// notifications.
 func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Path")

@@ -46,7 +46,7 @@ func MD5(enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc) paymentsvc.Cano
 }
 
 // digest returns a part that encodes the digest of part, or part itself if newHash is nil. The part reuses two buffers
-// and a hash, so a call does not allocate.
+// and a hash, so a call usually does not allocate.
 func digest(
 	name string, enc paymentsvc.Encoding, part paymentsvc.CanonicalFunc, newHash func() hash.Hash,
 ) paymentsvc.CanonicalFunc {

@@ -46,7 +46,7 @@ func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 type Nested int
 
 const (
-	// NestedJSON writes JSON without white space as one value. It is the zero value.
+	// NestedJSON, the zero value, writes JSON without white space as one value, with unchanged numbers and constants.
 	NestedJSON Nested = iota
 	// NestedOmitted omits the field.
 	NestedOmitted
@@ -112,7 +112,7 @@ var constantTexts = map[Constants][3]string{
 	ConstantsNoNull: {"true", "false", ""},
 }
 
-// text returns the text of true, false or null. It returns other values unchanged.
+// text returns the text of true, false or null, and other values unchanged. c must not be ConstantsAsSent.
 func (c Constants) text(value []byte) []byte {
 	texts := constantTexts[c]
 	switch string(value) {
@@ -157,8 +157,9 @@ type listWriter struct {
 	started bool // whether the next field needs Between before it
 }
 
-// maxNesting limits the nesting in bodies, and of brackets in the text form. The parts read the bytes at depth n of a
-// body n times, and an attacker chooses the depth, because verification makes the canonical string first.
+// maxNesting limits the nesting of a body in BodySorted, BodyJSON and Fields with NestedFlat, and of brackets in the
+// text form. These parts read the bytes at depth n of a body n times, and an attacker chooses the depth, because
+// verification makes the canonical string before it compares the signature.
 const maxNesting = 64
 
 var (

@@ -86,7 +86,7 @@ func sortByName(list []member) {
 	slices.SortFunc(list, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 }
 
-// elements appends the elements of the array at the start of valid JSON.
+// elements appends the elements of array, which must be valid JSON and begin with its bracket.
 func elements(dst [][]byte, array []byte) [][]byte {
 	for i := jsonobject.SkipSpace(array, 1); array[i] != ']'; {
 		end := jsonobject.EndOfValue(array, i)
@@ -99,8 +99,8 @@ func elements(dst [][]byte, array []byte) [][]byte {
 	return dst
 }
 
-// find returns the value at a path of names. It returns nil if a name is absent, or if the value of an earlier name is
-// not an object.
+// find returns the value at a path of names. It returns nil if a name is absent, or if the value of a name before the
+// last is not an object.
 func find(body []byte, path []string) ([]byte, error) {
 	var space [16]member
 	list, err := membersOfBody(space[:0], body)

@@ -27,9 +27,10 @@ const (
 	// unchanged.
 	NumbersJava
 	// NumbersTwoPlaces has two decimal places, so 100.5 becomes 100.50. In [Fields] and [BodyJSON] it applies to each
-	// field named amount and to non-integers. Further decimals other than 0 and very large numbers are errors.
+	// field named amount and to numbers with a point or an exponent. Nonzero further decimals and very large numbers are
+	// errors.
 	NumbersTwoPlaces
-	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050, with the fields and errors of NumbersTwoPlaces.
+	// NumbersMinor is a number of hundredths, so 100.5 becomes 10050. It has the scope and errors of NumbersTwoPlaces.
 	NumbersMinor
 	// NumbersPadded is NumbersMinor with leading zeros up to twelve digits, so 100.5 becomes 000000010050.
 	NumbersPadded
@@ -64,7 +65,8 @@ func transformed(
 	}
 }
 
-// write appends a JSON number. isAmount, for Number and for a field named amount, converts integers too.
+// write appends a JSON number. The forms with two decimal places and in hundredths convert integers only if isAmount
+// is set, for Number and for a field named amount.
 func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	integer := !bytes.ContainsAny(number, ".eE")
 	switch f {

@@ -60,8 +60,8 @@ import (
 // The command paymentsvc adds ", seen in requests" or ", seen in notifications" if all its samples had that kind. This
 // clause changes no signature.
 //
-// A text that signs neither the body nor a field must have the clause ", body unsigned". Any other text must not have
-// this clause. A text with the part secret or a key form other than text is an error, because it needs
+// A text with a scheme that signs neither the body nor a field must have the clause ", body unsigned". Any other text
+// must not have this clause. A text with the part secret or a key form other than text is an error, because it needs
 // [ParseSchemeWith]. Errors contain the column of the mistake, counted in characters.
 func ParseScheme(text string) (paymentsvc.Scheme, error) {
 	s, err := parse(text, "")
@@ -203,7 +203,8 @@ var words = []word{
 }
 
 // option is a name in the brackets of fields or json. Options of one group exclude each other. code is the Go code that
-// sets the option, or "" for the default. on reports whether the option is set.
+// sets the option, or "" for the default. on reports whether the option is set. The parser and the forms methods
+// handle the arguments of options such as omit.
 type option[T any] struct {
 	text, code, group string
 	set               func(*T)

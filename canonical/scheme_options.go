@@ -164,8 +164,8 @@ func (p *parser) fields() parsedPart {
 	}
 }
 
-// join returns a part that appends parts in order. The Go code has a Join with a separator if one text separates all
-// parts, and this text has no letters and digits.
+// join returns a part that appends parts in order. The Go code has a Join with a separator if a text without letters
+// and digits divides the parts into groups accepted by separated.
 func join(list []parsedPart) parsedPart {
 	if len(list) == 1 {
 		return list[0]
@@ -205,8 +205,8 @@ func joinCode(list []parsedPart) string {
 	return fmt.Sprintf("canonical.Join(\"\", %s)", strings.Join(codes, ", "))
 }
 
-// separated returns the code of the parts between separators. It returns nil if fewer than two parts remain, or if
-// another text separates some parts.
+// separated returns the code of each group of parts between separators. It returns nil if fewer than two groups have
+// parts, or if a group has a text after its first part.
 func separated(list []parsedPart, separator string) (codes []string) {
 	filled := 0
 	for rest := list; ; {
@@ -242,7 +242,7 @@ func separated(list []parsedPart, separator string) (codes []string) {
 	return codes
 }
 
-// labelled returns the code of a part after a label, such as "key=" and the secret.
+// labelled returns the code of a part after a label, such as "key=" and the secret, or false for other lists.
 func labelled(list []parsedPart) (string, bool) {
 	if len(list) != 2 || !list[0].isText || list[1].isText {
 		return "", false

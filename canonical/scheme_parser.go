@@ -328,7 +328,7 @@ func (p *parser) find(what, wanted string, fits func(word) bool) word {
 	return word{}
 }
 
-// unknown fails at the current token, which matches no name, and suggests the nearest name.
+// unknown fails at the current token, which matches no name, and suggests the nearest name, if any.
 func (p *parser) unknown(what, wanted string, names []string) {
 	if p.token.kind != aName {
 		p.fail(p.token.column, "%s, not %s", wanted, p.shown())

@@ -38,7 +38,7 @@ const (
 	SecretSHA1Hex
 	// SecretTrimmed uses the text without surrounding white space.
 	SecretTrimmed
-	// SecretUUID uses the text of a UUID without dashes.
+	// SecretUUID uses the text of a UUID without dashes. It checks only the length and the number of dashes.
 	SecretUUID
 	// SecretUUIDBytes uses the 16 bytes of a UUID.
 	SecretUUIDBytes
@@ -94,8 +94,8 @@ func (f SecretForm) find() (form keyForm, known bool) {
 	return keyForm{}, false
 }
 
-// Read returns the key in s, for HMACConfig.Secret and WebhookConfig.Secrets. It returns an error if s is empty or does
-// not have this form. Errors contain no bytes of s.
+// Read returns the key in s, for HMACConfig.Secret and WebhookConfig.Secrets. It returns an error if s is empty,
+// contains no key, or fails the checks of this form. Errors contain no bytes of s.
 func (f SecretForm) Read(s paymentsvc.Secret) (paymentsvc.Secret, error) {
 	form, known := f.find()
 	switch {

@@ -19,7 +19,7 @@ type Rejection struct {
 	Number   int
 	// Problem is the reason.
 	Problem Problem
-	// Message describes the error, without values of the request.
+	// Message describes the error, without values of the request, except in an error of Config.Check.
 	Message string
 	// ProjectID is the project_id of the request, or 0.
 	ProjectID int64
@@ -171,8 +171,8 @@ func (s *Server) AssertNoneRejected(t testing.TB) {
 }
 
 // AssertDelivered fails the test unless the receiver has accepted each notification of [Server.Settle] and
-// [Server.Refund] with a 2xx, in the first attempt or a retry. The response to a notification cut by [CutAt] does not
-// count. AssertDelivered also fails if there was no notification.
+// [Server.Refund] with a 2xx, in the first attempt or a retry. The response to a notification with [CutAt],
+// [Unsigned] or [Altered] does not count. AssertDelivered also fails if there was no notification.
 func (s *Server) AssertDelivered(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -188,8 +188,9 @@ func (s *Server) AssertDelivered(t testing.TB) {
 }
 
 // AssertForgeriesRefused fails the test if the receiver did not reject a forged, unsigned or altered notification, see
-// [Delivery.Rejected]. A missing response is no rejection, because the receiver may have crashed. It ignores forgeries
-// that were not sent as a whole, for example because of [Lost], and fails if there was no other, see [Forged].
+// [Delivery.Rejected]. A missing response is no rejection, because the receiver may have crashed.
+// AssertForgeriesRefused ignores forgeries that were not sent as a whole, for example because of [Lost], or whose
+// response the test did not await. It also fails if there was no other forgery, see [Forged].
 func (s *Server) AssertForgeriesRefused(t testing.TB) {
 	t.Helper()
 	assertComplete(t, s, &s.deliveries)
@@ -221,7 +222,7 @@ func (d Delivery) Rejected() bool {
 	return d.HTTPStatus/100 == 4
 }
 
-// summary lists the orders and rejections in the output of a failed test.
+// summary lists the orders, rejections and wrong signatures in the output of a failed test.
 func (s *Server) summary() string {
 	orders, rejected, faults := s.Orders(), s.Rejected(), s.SignatureFaults()
 	return fmt.Sprintf("paymentsvctest: %d orders%s\n%d requests rejected%s\n%d wrong signatures%s",

@@ -44,8 +44,9 @@ func (s *Server) ClientConfig(projectID int64) paymentsvc.Config {
 	return c
 }
 
-// refusing is the Proxy function of the transport, because only this function gets a request before its connection. It
-// returns the error of a refused connection. It calls GetConn of the trace first, as net/http does before each dial.
+// refusing is the Proxy function of the transport, because only this function gets a request before its connection.
+// If [Refuse] affects the request, refusing calls GetConn of the trace, as net/http does before each dial, and
+// returns the error of a refused connection.
 func (s *Server) refusing(r *http.Request) (*url.URL, error) {
 	if !s.connecting(endpointAtEndOf(r.URL.Path)) {
 		return nil, nil //nolint:nilnil // no proxy, by the contract of http.Transport
@@ -67,7 +68,7 @@ func endpointAtEndOf(path string) string {
 	return ""
 }
 
-// dial connects to an address, and adds the connection to dialed, for [Server.arriving].
+// dial connects to an address, and adds the connection's local address to dialed, for [Server.arriving].
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := s.connect(ctx, network, address)
 	if err != nil {

@@ -27,7 +27,7 @@ type Config struct {
 	BasePath string
 	// Now is the clock of notifications, Date headers, Tolerance and ClientConfig. nil means time.Now.
 	Now func() time.Time
-	// Logf prints the seed of [Server.Chaos]. nil means t.Logf with [Start], and no output otherwise.
+	// Logf prints the seed of [Server.Chaos]. nil means no output with [New], and t.Logf otherwise.
 	Logf func(format string, args ...any)
 
 	// Tolerance is how far the timestamp of a request may be from Now, in both directions. 0, the default, accepts
@@ -51,7 +51,7 @@ type Config struct {
 	// duplicate. Check may call the server, for example [Server.Balance]. Without Check the server accepts any amount
 	// above 0 and any destination, because the document specifies no limits. The payout balance may become negative.
 	Check func(Order) error
-	// LastOrder is the number before that of the first order. Set it to continue the numbers and ids of another server.
+	// LastOrder is one less than the first order's number. Set it to continue the numbers and ids of another server.
 	LastOrder int
 	// IDSpace is the first 12 digits of each order_id chosen by the server, as a number; 0 means zeros. Servers with
 	// different values choose different ids.

@@ -111,10 +111,10 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 	return s.send(ctx, receiver, n, e, texts(faults))
 }
 
-// SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. A receiver of
-// [ToEach] gets the notification's fields that the body has. If header is nil, SendBody signs the body with the
-// timestamp at and the key of the project, and returns an error for an unknown project. It returns the HTTP status, or
-// the reason of a missing response.
+// SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. The function of
+// [ToEach] gets a Notification with the fields found in the body. If header is nil, SendBody signs the body with the
+// timestamp at and the key of the project, and returns an error for an unknown project. It returns the HTTP status,
+// or the reason of a missing response.
 func (s *Server) SendBody(
 	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
 ) (int, error) {

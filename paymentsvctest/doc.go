@@ -49,9 +49,9 @@
 //
 // The document does not specify the numbers of the statuses, the error fields and codes, the HTTP statuses, the
 // response to a duplicate user_data, the meaning of the two balances, and the retries of notifications. [Config] has a
-// field for each of these items. The defaults are choices of this package, not promises of the service. Further choices
-// are order ids (UUIDs that count from 1), addresses under https://pay.example, and the currency XTS, reserved for
-// tests by ISO 4217. The fake rejects amounts of 0 or less.
+// field for each of these items except the balances. The defaults are choices of this package, not promises of the
+// service. Further choices are order ids (UUIDs that count from 1), addresses under https://pay.example, and the
+// currency XTS, reserved for tests by ISO 4217. The fake rejects amounts of 0 or less.
 //
 // payout_balance is the opening balance, plus payments, forms and invoices in SUCCESS, less payouts not in FAILURE,
 // less refunds in SUCCESS. expected_balance adds the pending payments, forms and invoices. status_payment finds

@@ -36,8 +36,8 @@ func (n Notification) String() string {
 	return fmt.Sprintf("%s %s %s for user_data %q, %s", n.Event, n.OrderID, n.Amount, n.UserData, n.StatusDescription)
 }
 
-// body returns the JSON. Its only space differs from the output of any encoder, so a receiver that encodes the parsed
-// body again, and verifies the result, detects its mistake.
+// body returns compact JSON with one space before "order_id". No encoder writes this form, so a test detects a
+// receiver that encodes the parsed body again and verifies the result.
 func (n Notification) body() []byte {
 	return bytes.Replace(encode(n), []byte(`,"order_id"`), []byte(`, "order_id"`), 1)
 }
@@ -65,7 +65,7 @@ func (r Receiver) Via(transport http.RoundTripper) Receiver {
 }
 
 // ToHandler passes notifications to h, as requests for a path such as "/notifications". h runs on the goroutine of
-// Deliver or Send, so it has returned when they return. ToHandler does not recover a panic of h.
+// Deliver or Send, so it has returned when they return. ToHandler recovers only the panic [http.ErrAbortHandler].
 func ToHandler(h http.Handler, path string) Receiver {
 	return Receiver{handler: h, address: (&url.URL{Scheme: "http", Host: "partner.example", Path: path}).String()}
 }
@@ -152,7 +152,7 @@ func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status payment
 	return s.post(n), nil
 }
 
-// Compose returns the notification of a change of an order to status, but does not change the order. Send the
+// Compose returns the notification for the change of an order to status, but does not change the order. Send the
 // notification with [Server.Send], for example as a late PENDING. Only an unknown order is an error of Compose.
 func (s *Server) Compose(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()

@@ -50,7 +50,7 @@ func First(n int) Which {
 	return Which{fmt.Sprintf("first %d", n), func(i int) bool { return i <= n }}
 }
 
-// Where selects the numbers accepted by match. text is its name. match must be a pure function.
+// Where selects the numbers accepted by match. text names the selection. match must be a pure function.
 func Where(text string, match func(n int) bool) Which { return Which{text, match} }
 
 // String returns the name of the selection.

@@ -83,8 +83,9 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Start returns a Server that listens on a loopback address until the test ends. If the test fails, it prints the
-// orders and the rejections. Start fails the test if New or Listen returns an error. See [StartInMemory] for fake time.
+// Start returns a Server that listens on a loopback address until the test ends. If the test fails, Start prints
+// orders, rejections and wrong signatures. Start fails the test if New or Listen fails. See [StartInMemory] for fake
+// time.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	return start(t, c, func(s *Server) error { return s.Listen("127.0.0.1:0") })

@@ -33,7 +33,7 @@ func (f SignatureFault) String() string {
 }
 
 // Difference is the first difference of two canonical strings, with a few bytes around it. Secrets and digits are
-// masked, except the digits of the timestamp. Letters are not masked.
+// masked, except the digits of the timestamp. Letters outside a secret are not masked.
 type Difference struct {
 	// Offset is the number of equal bytes before the difference.
 	Offset int

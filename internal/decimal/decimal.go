@@ -226,7 +226,7 @@ func parts(text string) (negative bool, integer, decimals string) {
 }
 
 // From128 returns the number in an IEEE 754 decimal128 with binary encoding, as in BSON. high and low are its two
-// halves. The result keeps the scale. The error is ErrSyntax for infinities and NaN.
+// halves. The result keeps the scale. The error is ErrSyntax for infinities and NaN, or ErrTooLong.
 func From128(high, low uint64) (string, error) {
 	const bias = 6176
 	sign := ""

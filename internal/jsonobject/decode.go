@@ -38,8 +38,9 @@ type Field struct {
 
 // Decode reads data into at most 64 fields. data must be exactly one JSON object. Names match exactly, and a known name
 // in another letter case makes its field malformed. Unknown fields are ignored. A malformed or duplicate optional field
-// keeps its zero value and is listed in malformed. A malformed or duplicate required field returns an error with its
-// name and without bytes of data. Data that ends inside the object returns io.ErrUnexpectedEOF.
+// gets its zero value and is listed in malformed. A malformed or duplicate required field is an error with its name
+// and without bytes of data. The error for data that is empty or ends inside its first value wraps
+// io.ErrUnexpectedEOF.
 func Decode(data []byte, fields []Field) (malformed []string, err error) {
 	r := reader{foldNames: true}
 	err = r.read(data, fields)
@@ -117,7 +118,7 @@ func TrimMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte(byteOrd
 
 const byteOrderMark = "\ufeff"
 
-// empty reports whether services send value for an absent field.
+// empty reports whether value is empty as in [Value]. Services send such values for absent fields.
 func empty(value []byte) bool {
 	switch value[0] {
 	case 'n', 'f':
@@ -194,7 +195,7 @@ func (r *reader) names(fields []Field) (names []string) {
 	return names
 }
 
-// missing returns an error if a required field was absent.
+// missing returns an error if a required field was absent, or if no field with Either had a readable value.
 func (r *reader) missing(fields []Field) error {
 	var either []string
 	var alternatives uint64

@@ -87,8 +87,8 @@ func changed(data []byte) bool {
 }
 
 // invalidText walks an encoded value and reports whether its text has invalid UTF-8. It skips a json.Marshaler, because
-// its output appears unchanged in the encoded value. Types that embed each other may form a circle, so beyond the
-// maximum depth of JSON invalidText returns true.
+// the output of MarshalJSON appears unchanged in the encoded value. Types that embed each other may form a circle, so
+// invalidText returns true beyond the maximum depth of JSON.
 func invalidText(v reflect.Value, depth int) bool {
 	if depth > maxDepth {
 		return true
@@ -146,7 +146,7 @@ func marshalsInvalid(m encoding.TextMarshaler) bool {
 }
 
 // withMethods returns v with the methods that encoding/json calls, including the methods of its pointer if v has an
-// address. It returns nil for an interface, because its element is checked later.
+// address. It returns nil for an interface, because its element is checked later, and for an unexported field.
 func withMethods(v reflect.Value) any {
 	switch {
 	case v.Kind() == reflect.Interface:

@@ -61,8 +61,8 @@ func member(text []byte, name string) ([]byte, bool) {
 	return text[SkipSpace(text, colon+1):], true
 }
 
-// sizeOf returns the length of a lower-case letter at the start of text, in either case and perhaps as an escape. It
-// returns 0 for another letter.
+// sizeOf returns the length of letter at the start of text, in either case and perhaps as an escape. It returns 0 for
+// another letter. letter is in lower case.
 func sizeOf(text []byte, letter byte) int {
 	if len(text) == 0 {
 		return 0

@@ -14,8 +14,8 @@ import (
 // maxDepth limits the nesting of objects and arrays, as in encoding/json.
 const maxDepth = 10_000
 
-// The functions below implement the grammar of JSON (RFC 8259) in one pass and accept the same texts as json.Valid.
-// They take the index of the start and return the index after the end, or -1 for invalid JSON.
+// The endOf functions below implement the grammar of JSON (RFC 8259) in one pass and accept the same texts as
+// json.Valid. They take the index of the start and return the index after the end, or -1 for invalid JSON.
 
 // endOfObject reads the object at data[i], which is nested at depth. For each member it calls member with the quoted
 // name and the value. member may be nil.
@@ -135,9 +135,9 @@ func EndOfString(data []byte, i int) int {
 	return -1
 }
 
-// skipPlain skips the plain bytes of a string, eight at a time. The subtractions set the highest bit of each quote,
-// backslash and control character. A borrow may set further bits, but only after such a byte, so the first bit is
-// correct.
+// skipPlain skips the plain bytes of a string, eight at a time. It stops when fewer than eight bytes remain. The
+// subtractions set the highest bit of each quote, backslash and control character. A borrow may set further bits, but
+// only after such a byte, so the first bit is correct.
 func skipPlain(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
@@ -221,10 +221,10 @@ func SkipSpace(data []byte, i int) int {
 	return i
 }
 
-// Texts returns sorted lines. Each line has the path (names and indexes) and the text of a string, number or boolean in
-// data, except "". Objects with equal members have equal lines, in any order and with any white space. A string and
-// another value with the same text have equal lines. ok is false if the lines lose information, because data is invalid
-// JSON or UTF-8, has half a surrogate pair, or has a duplicate name in an object.
+// Texts returns sorted lines. Each line has the path (names and indexes) and the text of a number, a boolean or a
+// string other than "" in data. Objects with equal members have equal lines, in any order and with any white space. A
+// string and another value with the same text have equal lines. ok is false if data is invalid JSON or UTF-8, has
+// half a surrogate pair, or has a duplicate name in an object, because the lines then lose information.
 func Texts(data []byte) (lines []string, ok bool) {
 	if !json.Valid(data) || !utf8.Valid(data) {
 		return nil, false

@@ -53,7 +53,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 }
 
 // conn is a TCP connection that discards unsent bytes when it closes, so that an abandoned request does not arrive
-// later. The kernel does the same when the process dies. The close is graceful if all responses were complete.
+// later. The kernel does the same when the process dies. The close is graceful only if the connection had a response
+// and all its responses were complete.
 type conn struct {
 	*net.TCPConn
 

@@ -72,7 +72,7 @@ func shown(err error) string {
 // localUDP is the local address in the text of a query to a DNS server.
 var localUDP = regexp.MustCompile(`\S+:\d+->`)
 
-// isKnown reports whether err has a constant text, or a type of a standard package that quotes foreign text.
+// isKnown reports whether err has a constant text, or a type of a standard package that puts foreign text in quotes.
 func isKnown(err error) bool {
 	for _, known := range constantErrors {
 		if err == known { //nolint:errorlint // only the text of err itself is shown
@@ -102,8 +102,8 @@ func packageOf(v any) string {
 	return kind.PkgPath()
 }
 
-// knownText reports whether a text without its quoted parts is an error of net/http, TLS or gzip. Most have no type.
-// If a proxy sends such a text, the log shows only this text.
+// knownText reports whether a text without its quoted parts is an error of net/http, TLS or gzip. Most of these
+// errors have no type of their own. If a proxy sends such a text, the log shows only this text.
 func knownText(text string) bool {
 	switch text {
 	case "http: server closed idle connection",

@@ -153,7 +153,7 @@ func kindOf(conn net.Conn) (kind connKind) {
 	return addressed
 }
 
-// multiplexed reports whether conn carries other calls as well.
+// multiplexed reports whether conn may carry other calls as well, over HTTP/2 with TLS.
 func multiplexed(conn net.Conn) bool {
 	secure, ok := conn.(*tls.Conn)
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"

@@ -38,7 +38,7 @@ func (p Retry) Next(ctx context.Context, r *Request, n int, last Result, err err
 	return delay, true
 }
 
-// transient reports whether a retry may succeed: after a missing or truncated response, 429 or 5xx, not ErrTooLarge.
+// transient reports whether a retry may succeed: after a missing or cut response, 429 or 5xx, except ErrTooLarge.
 func transient(last Result, err error) bool {
 	if errors.Is(err, ErrTooLarge) {
 		return false

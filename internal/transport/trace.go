@@ -54,7 +54,8 @@ func (a *attemptTrace) getConn(hostPort string) {
 }
 
 // gotConn keeps the connection until the attempt ends, or for as long as a foreign transport may deliver. It closes a
-// connection for a second delivery, and every connection after the attempt was reported as not sent.
+// connection for a second delivery, unless other calls may use it, and every connection after the attempt was
+// reported as not sent.
 func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,9 +107,9 @@ func (a *attemptTrace) stop() {
 	a.end()
 }
 
-// notSent ends the attempt, and reports whether provably no byte left or will leave. It is true if the transport
-// requested a connection and did not get one, and the body is unread. Missing header events are not proof, because
-// over HTTP/2 a whole request can arrive without them. The body matters for foreign transports and registered
+// notSent ends the attempt, and reports whether provably no byte left or will leave. The proof is that the transport
+// requested a connection and did not get one, and that the body is unread. Missing header events are not proof,
+// because over HTTP/2 a whole request can arrive without them. The body matters for foreign transports and registered
 // protocols, because they can send without a traced connection.
 func (a *attemptTrace) notSent() bool {
 	a.end() // before the check, so that a later connection is not used

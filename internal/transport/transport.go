@@ -1,5 +1,5 @@
-// Package transport sends a signed POST in one or more attempts. It reports the result of each attempt, proves that a
-// request was not sent, and computes the wait before a retry. The caller interprets the responses.
+// Package transport makes the attempts of a signed POST. It reports the result of each attempt, reports whether the
+// request was provably not sent, and computes the wait before a retry. The caller loops and interprets the responses.
 package transport
 
 import (

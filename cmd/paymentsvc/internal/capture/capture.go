@@ -1,5 +1,6 @@
 // Package capture reads signed messages from the files of partners: HTTP text, .http files, a curl command, the output
-// of curl -v, copied calls, JSON of tools and logs, printed headers, or separate files for headers and body.
+// of curl -v, copied calls, JSON of tools and logs, printed headers, or separate files for headers and body. It also
+// writes messages as files and as code.
 package capture
 
 import (

@@ -198,8 +198,9 @@ func (l *literal) escape(b *strings.Builder, c, quote byte) {
 	}
 }
 
-// join returns items as JSON. Names that are numbers make a list, as in PHP. Round brackets around a single value have
-// no effect. The first unnamed argument of a call is the address, and the second is the body.
+// join returns items as JSON. Names that are numbers make a list, as in PHP. Round or angle brackets around a single
+// value have no effect. In a call, an unnamed argument in capitals is the method, and the members of an unnamed
+// object are named arguments. The first other unnamed argument is the address, and the second is the body.
 func join(items []item, round bool) string {
 	if len(items) == 1 && round && !items[0].named {
 		return items[0].value

@@ -112,8 +112,8 @@ func Write(w io.Writer, m Message) error {
 
 var signedHeaders = []string{"content-type", "timestamp", "signature"}
 
-// Code returns a program or text that sends the exact body of m, with signedHeaders; "http" has all headers. form is
-// "curl", "fetch", "python", "php" or "http". If file is not "", the curl command sends the body from this file.
+// Code returns a program that sends the exact body of m with signedHeaders, in the form "curl", "fetch", "python" or
+// "php", or for "http" the output of [Write]. If file is not "", the curl command sends the body from this file.
 func Code(form string, m Message, file string) (string, error) {
 	switch form {
 	case "curl":
