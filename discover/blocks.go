@@ -51,7 +51,7 @@ func (c *composition) expanded() *composition {
 	return &other
 }
 
-// plainPieces returns plain pieces of a kind up to a rarity.
+// plainPieces returns the plain pieces of these kinds up to a rarity. Without kinds, it returns pieces of all kinds.
 func (c *catalogue) plainPieces(rarity int, kinds ...kind) (list []*piece) {
 	take := upTo(rarity, kinds...)
 	for _, p := range c.pieces {
@@ -65,7 +65,8 @@ func (c *catalogue) plainPieces(rarity int, kinds ...kind) (list []*piece) {
 // repeated returns a separator for each gap of n pieces.
 func repeated(gap string, n int) []string { return slices.Repeat([]string{gap}, max(0, n-1)) }
 
-// addTargets adds method and address, also with host or query, because nearly all services sign them in this order.
+// addTargets adds method and address, and for some addresses also the host between the two or the query after them.
+// Nearly all services sign these parts in this order.
 func (c *catalogue) addTargets() {
 	methods := c.plainPieces(common, ofMethod)
 	hosts := c.plainPieces(common, ofHost)
@@ -116,8 +117,8 @@ var lineForms = []lineForm{
 	{colonSpace, ": ", "\n", false, false}, {equalsSign, "=", "\n", true, false}, {colon, ":", ";", true, false},
 }
 
-// addHeaderBlocks adds the headers with each common prefix as sorted lines, with and without content-type, host and
-// timestamp.
+// addHeaderBlocks adds each set of headerSets as sorted lines, with and without content-type, host and timestamp. It
+// skips blocks of more than eight lines, and adds the blocks of addHeaderValues.
 func (c *catalogue) addHeaderBlocks() {
 	sets := c.headerSets()
 	others := slices.Concat(c.plainPieces(common, ofTimestamp, ofHost), c.header("Content-Type"))
@@ -144,7 +145,7 @@ func (c *catalogue) addHeaderBlocks() {
 	c.addHeaderValues()
 }
 
-// addHeaderValues adds a date, host and digest of the body without names, which services of Azure sign.
+// addHeaderValues adds date, host and digest of the body without names, because services of Azure sign them.
 func (c *catalogue) addHeaderValues() {
 	dates := slices.DeleteFunc(c.plainPieces(rare, ofTimestamp, ofHeader), func(p *piece) bool {
 		return !strings.Contains(p.text, "GMT") && (p.kind != ofHeader || !strings.Contains(lineName(p), "date"))
@@ -166,7 +167,8 @@ func (c *catalogue) header(name string) []*piece {
 	return slices.DeleteFunc(c.plainPieces(common, ofHeader), func(p *piece) bool { return p.names[0] != name })
 }
 
-// headerSets returns the empty set, the identifying headers with each prefix, and other choices of few headers.
+// headerSets returns the empty set, all identifying headers, the headers with each prefix, and choices of the first
+// four. It returns at most maxHeaderSets sets.
 func (c *catalogue) headerSets() [][]*piece {
 	all := slices.DeleteFunc(c.plainPieces(common, ofHeader), func(p *piece) bool { return !p.identity })
 	sets, seen := [][]*piece{nil}, map[string]bool{"": true}
@@ -211,7 +213,7 @@ func lineName(p *piece) string {
 	return strings.ToLower(p.names[0])
 }
 
-// addLines adds a block of header lines, sorted by name.
+// addLines adds a block of header lines sorted by name, or with form.names the blocks that also list the names.
 func (c *catalogue) addLines(of []*piece, form lineForm) {
 	slices.SortFunc(of, func(a, b *piece) int { return strings.Compare(lineName(a), lineName(b)) })
 	names := make([]string, len(of))
@@ -247,8 +249,8 @@ func (c *catalogue) fixed(text, need string) *piece {
 	})
 }
 
-// addPairs adds pairs and triples of name=value parts with one separator. Each pair contains the timestamp or an
-// identifying header.
+// addPairs adds pairs of name=value parts in both orders, and triples sorted by text form, with one separator. Each
+// pair contains the timestamp or an identifying header, but a triple can lack both.
 func (c *catalogue) addPairs() {
 	values := slices.DeleteFunc(c.plainPieces(uncommon, ofTimestamp, ofHeader, ofBody, ofWord, ofSecret),
 		func(p *piece) bool {
@@ -298,7 +300,7 @@ func (c *catalogue) addBlockOf(gap string, members ...*piece) {
 	}
 }
 
-// maxPieces limits the catalogue of a message with many headers.
+// maxPieces is the size of the catalogue at which addPairs stops, because a message can have many headers.
 const maxPieces = 40_000
 
 // allLabels returns each piece with each of its first labels. labels is the maximum per piece.
@@ -317,7 +319,8 @@ func (c *catalogue) allLabels(of []*piece, labels int) (list []*piece) {
 	return list
 }
 
-// addBrackets adds the lists in brackets, except rare lists and lists with another form of values.
+// addBrackets adds the lists in brackets, except rare lists, lists in a frame, and lists with changed numbers,
+// constants or escapes.
 func (c *catalogue) addBrackets() {
 	fixed := map[rune]*piece{}
 	for _, bracket := range "{}[]()" {

@@ -38,7 +38,7 @@ func (c *catalogue) addBody() {
 	c.addBodyDigests()
 }
 
-// addBodyDigests adds the digests of the body and of its common forms.
+// addBodyDigests adds digests of the body, of two forms of it, and of timestamp and body, except hex(sha256(body)).
 func (c *catalogue) addBodyDigests() {
 	bodies := []piece{
 		{text: "body", desc: "body", rarity: uncommon},
@@ -79,7 +79,7 @@ func (c *catalogue) addBodyDigests() {
 	}
 }
 
-// addJSON adds the forms of the JSON of the body.
+// addJSON adds forms of the body's JSON. Large bodies get fewer forms.
 func (c *catalogue) addJSON() {
 	object := shape{form: jsonObject}
 	compact := piece{
@@ -125,7 +125,7 @@ func (c *catalogue) addForm(form canonical.JSONForm) {
 	}
 }
 
-// addJSONWith adds JSON with one more field, and the JSON of an object inside the body.
+// addJSONWith adds forms of JSON, and texts, for the body with one more field and for its first three inner objects.
 func (c *catalogue) addJSONWith(texts ...piece) {
 	var around []frame
 	for _, name := range c.objects[:min(len(c.objects), 3)] {
@@ -169,7 +169,7 @@ func (c *catalogue) jsonPiece(form canonical.JSONForm, around frame) piece {
 	}.in(around)
 }
 
-// describeJSON sets the text form, the description and the rarity of JSON. Each option adds to its cost.
+// describeJSON sets the text form, description, needs and rarity of JSON. Each option adds to the cost of the piece.
 func (p *piece) describeJSON() {
 	form := *p.json
 	p.text, p.desc, p.needs, p.rarity = form.String(), "body's JSON encoded again", []string{needsSpace}, uncommon

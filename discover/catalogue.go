@@ -10,7 +10,7 @@ import (
 )
 
 // kind is the origin of a piece. A composition has at most one piece of each group. Each kind is one group, but each
-// header, field, word and block, and each part of the shelf again, is a separate group.
+// header, field and word, and each part of the shelf again, is a separate group.
 type kind int
 
 const (
@@ -56,7 +56,7 @@ const (
 	digests          // digests of all fields of the body, or of its JSON
 	again            // a second appearance of a part
 	targets          // method and address with a separator
-	blocks           // headers as lines
+	blocks           // headers as lines, or their values without names
 	pairs            // parts as name=value
 )
 
@@ -116,8 +116,8 @@ type catalogue struct {
 	next    int               // number of the next group
 	buffer  []byte            // for the next text of a piece
 	spent   int               // bytes of bodies read by this family of pieces
-	limit   int               // maximum of spent
-	cut     bool              // whether maxSpent ended a family
+	limit   int               // maximum of spent, only for large bodies
+	cut     bool              // whether limit ended a family
 	err     error             // a text form that ParseSchemeWith rejects, which is a bug in the catalogue
 }
 
@@ -156,7 +156,7 @@ func (c *catalogue) fill(families ...func()) {
 	c.spent = 0
 }
 
-// add adds a piece if a sample has it, and reports whether all samples have it.
+// add adds a piece unless read returns nil, and reports whether all samples have the piece.
 func (c *catalogue) add(p piece) bool {
 	made := c.read(p)
 	if made == nil {
@@ -166,7 +166,7 @@ func (c *catalogue) add(p piece) bool {
 	return !slices.Contains(made.missing, true)
 }
 
-// addOther adds a piece if its texts differ from the texts of simpler. It returns the added piece, or simpler.
+// addOther adds a piece if simpler is nil or has other texts. It returns the added piece, or simpler.
 func (c *catalogue) addOther(p piece, simpler *piece) *piece {
 	if !c.readTexts(&p) ||
 		simpler != nil && slices.Equal(p.texts, simpler.texts) && slices.Equal(p.missing, simpler.missing) ||
@@ -206,8 +206,8 @@ func (c *catalogue) describe(p *piece) bool {
 	return !c.showsSecret(p.text)
 }
 
-// readTexts sets the texts of a piece, and reports whether read can return the piece. Lists and JSON have no text form
-// yet, because most of their forms have the texts of other forms.
+// readTexts sets the texts of a piece. It reports whether read can return the piece, if describe accepts it. Lists
+// and JSON have no text form yet, because most of their forms have the texts of other forms.
 func (c *catalogue) readTexts(p *piece) bool {
 	if c.ctx.Err() != nil {
 		return false

@@ -58,7 +58,8 @@ func (c *composition) text(sample int) (string, error) {
 	return string(text), err
 }
 
-// separator returns the text between the pieces, and reports whether all gaps, lead and trail (or "") have this text.
+// separator returns the text of all gaps, or "" if the gaps differ. It also reports whether all gaps are equal, and
+// lead and trail are this text or empty.
 func (c *composition) separator() (string, bool) {
 	if len(c.gaps) == 0 {
 		return "", c.lead == "" && c.trail == ""

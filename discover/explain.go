@@ -10,7 +10,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// explain adds the matches, or the partial matches, of a hit to result. A hit reveals the signed text for readings.
+// explain adds the matches, or partial matches, of a hit to result. The hit reveals the signed text; see readings.
 func (f *finder) explain(h *hit, result *Result) {
 	wrap := f.unwrap(h)
 	whole, some := f.readings(h)
@@ -30,7 +30,7 @@ func (f *finder) explain(h *hit, result *Result) {
 	}
 }
 
-// unwrap removes a wrapping that changes no text of the samples, and returns it, or nil.
+// unwrap removes and returns the wrapping of a hit if the wrapping changes no text of the samples, or returns nil.
 func (f *finder) unwrap(h *hit) *frame {
 	c := h.composition
 	if c.wrap == nil {
@@ -49,8 +49,8 @@ func (f *finder) unwrap(h *hit) *frame {
 	return wrap
 }
 
-// readings returns compositions of the hit's text, including the hit. For equal texts it uses the simplest piece. The
-// compositions in whole explain all samples. The compositions in some do not explain all samples.
+// readings returns compositions of the hit's text before its wrapping, including the hit. For equal texts it uses
+// the simplest piece. The compositions in whole explain all samples, and those in some explain only some.
 func (f *finder) readings(h *hit) (whole, some []*composition) {
 	plainHit := h.composition
 	plainHit.wrap = nil
@@ -99,8 +99,9 @@ func (f *finder) explained(c *composition, h *hit) (indexes []int) {
 	return indexes
 }
 
-// matches adds matches that explain all samples: the given compositions, and their variants with other pieces of the
-// same texts. It adds only matches that reproduce every signature. It returns the simplest composition or nil.
+// matches adds matches of the given compositions, and of their variants with other pieces of the same texts, if they
+// reproduce every signature. Beyond MaxMatches it counts without this check. It returns the composition of the first
+// match, which is the simplest, or nil.
 func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *composition) {
 	list := slices.Clone(whole)
 	classes := f.sameTexts()

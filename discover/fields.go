@@ -19,7 +19,7 @@ type member struct {
 }
 
 // members returns the fields of a JSON object in order. It reports false for other JSON and for invalid JSON. It
-// accepts duplicates, but the parts of package canonical reject them.
+// accepts duplicates, but the parts of package canonical reject them in each object whose fields they read.
 func members(object []byte) (list []member, ok bool) {
 	if !json.Valid(object) {
 		return nil, false
@@ -38,7 +38,8 @@ func members(object []byte) (list []member, ok bool) {
 	return list, true
 }
 
-// readFields reads at most maxFields names of each body and maxFields paths. addFields adds at most fieldsTried paths.
+// readFields reads at most maxFields names of each body, and at most maxFields paths of all bodies together.
+// addFields adds at most fieldsTried paths. Above fieldsTried names, addLists adds no lists without one field.
 const (
 	maxFields   = 1000
 	fieldsTried = 24
@@ -144,7 +145,7 @@ func leaves(dst [][]string, above []string, list []member) [][]string {
 	return dst
 }
 
-// addListOf adds a list of the fields of an object, with each treatment of null and booleans that changes a text.
+// addListOf adds a list of an object's fields, with each treatment of null, booleans and "" that changes a text.
 func (c *catalogue) addListOf(object string, l canonical.FieldList) {
 	around := c.within(object)
 	simplest := c.addOther(c.listPiece(l, around, uncommon), nil)

@@ -18,8 +18,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// ErrNoMatch means that [Find] tried all compositions within Options.Effort without a match. [Result.Hints] lists the
-// next steps.
+// ErrNoMatch means that [Find] searched all samples within Options.Effort, but no composition explains all of them.
+// [Result.Hints] lists the next steps.
 var ErrNoMatch = errors.New("no composition explains the samples")
 
 // Options configures [Find].
@@ -48,14 +48,15 @@ type Options struct {
 // share a scheme. If requests and notifications have different schemes, search them separately and use
 // [canonical.ByKind].
 //
-// Find stops at the first text with the signature, and then finds the compositions of this text. Find checks the Scheme
-// of each [Match] against the signatures of its samples. Without a match the error wraps [ErrNoMatch]. If ctx ends,
-// Find returns the wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain
-// neither the secret nor a body. A match can be unsafe: see [Match.Warnings].
+// Find searches a sample up to the first text with its signature, and then finds the compositions of this text.
+// Unless a composition explains all samples, Find searches the next sample. Find checks the Scheme of each [Match]
+// against the signatures of its samples. Without a match the error wraps [ErrNoMatch]. If ctx ends, Find returns the
+// wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain neither the
+// secret nor a body. A match can be unsafe: see [Match.Warnings].
 //
-// Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, parts of a body
-// that is not JSON, more than eight single fields in an order other than the body's, or long compositions with
-// different separators.
+// Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, fields of a
+// body other than a JSON object, more than eight single fields in an order other than the body's, or long
+// compositions with different separators.
 func Find(ctx context.Context, samples []Sample, o Options) (Result, error) {
 	start := time.Now()
 	if ctx == nil {
@@ -232,7 +233,7 @@ type Progress struct {
 type Result struct {
 	// Matches explain all samples, the simplest first.
 	Matches []Match
-	// More counts the matches beyond [Options.MaxMatches].
+	// More counts the matches beyond [Options.MaxMatches], without a check of their Schemes.
 	More int
 	// Undecided lists the alternatives to the first match that fit the samples equally well.
 	Undecided []Undecided
@@ -243,7 +244,7 @@ type Result struct {
 	Tried int64
 	// Elapsed is the duration of the call.
 	Elapsed time.Duration
-	// Covered lists the searched families.
+	// Covered lists the families of compositions; see [Coverage.Done].
 	Covered []Coverage
 	// Hints lists the next checks after a search without a match, the most useful first.
 	Hints []string
@@ -265,14 +266,15 @@ type Match struct {
 	Imports []string
 	// Description describes the scheme in words.
 	Description string
-	// Warnings has a sentence for each weakness of the scheme, such as an ambiguous canonical string, whose recorded
-	// signature fits another message, or an unsigned body, field or timestamp. Method, address and headers do not count.
+	// Warnings has a sentence per weakness, such as an ambiguous canonical string, whose recorded signature fits
+	// another message, or an unsigned body, field or timestamp. Unsigned method, address and headers do not count.
 	Warnings []string
 	// Samples names the explained samples. In [Result.Matches] these are all samples.
 	Samples []string
 }
 
-// Undecided is a part of the first match with alternatives that have equal texts in every sample.
+// Undecided is a part of the first match, its canonical string or its encoding, with alternatives that have equal
+// texts in every sample.
 type Undecided struct {
 	// Chosen is the Go expression in the first match. Others fit equally well.
 	Chosen string

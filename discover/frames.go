@@ -13,7 +13,7 @@ import (
 type frame struct {
 	before, after string
 	part          func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
-	messages      []paymentsvc.Message // by sample, the message for the part inside; nil for an unchanged message
+	messages      []paymentsvc.Message // by sample, for the part inside; nil for unchanged and for large messages
 	missing       []bool               // by sample; true if the frame rejects the message
 	inside        string               // field whose object contains all signed fields; "" for other frames
 	desc          string               // description of a frame around a whole text, with %s for this text
@@ -37,7 +37,7 @@ func (c *catalogue) around(outer, inner frame) frame {
 	})
 }
 
-// prepared returns a frame that changes the body, with the changed messages. Large bodies take too much memory.
+// prepared returns a frame that changes the body, with the changed messages unless they take too much memory.
 func (c *catalogue) prepared(f frame) frame {
 	for _, s := range c.samples {
 		if c.large() {

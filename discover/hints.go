@@ -154,7 +154,7 @@ func (s *sample) hints() (hints []string) {
 	return hints
 }
 
-// effortHint suggests more effort and lists up to three incomplete families, or reports a complete search.
+// effortHint suggests more effort with up to three incomplete families of one sample, or reports a complete search.
 func (f *finder) effortHint() string {
 	var cut []string
 	for i, st := range f.stages[f.order[0]] {
@@ -204,7 +204,7 @@ func (f *finder) keyHints(ctx context.Context) []string {
 	return nil
 }
 
-// oddKeys returns keys that no form of the secret reads, each with its description.
+// oddKeys returns keys that differ from the secret and from the known keys, each with its description.
 func oddKeys(text, timestamp string, known []key) (odd []key, words map[paymentsvc.Secret]string) {
 	words = map[paymentsvc.Secret]string{
 		paymentsvc.Secret(text + timestamp):      "the secret followed by the timestamp",

@@ -26,7 +26,7 @@ func (c *catalogue) addLabelled(on shelf, equals string) {
 // maxLabels limits the labels of a piece outside blocks.
 const maxLabels = 6
 
-// label returns a piece with a label before it, or nil. place is 0 for the most common label.
+// label returns a piece with a label before it, or nil if read rejects it. place is 0 for the most common label.
 func (c *catalogue) label(p *piece, name, equals string, on shelf, place int) *piece {
 	id := strconv.Itoa(p.group) + name + equals + p.text
 	if known := c.byText[id]; known != nil {

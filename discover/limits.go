@@ -9,7 +9,7 @@ import (
 // processor time with SHA-256 in hardware.
 const maxWork = 240 * million
 
-// stages returns the stages of a sample. effort scales their limits.
+// stages returns the stages of a sample. effort scales their limits. An effort above 1 adds the stages of wider.
 func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	pieces := c.present(sample)
 	bases := make([]*stage, len(plans))
@@ -26,7 +26,8 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	return append(list, wider(pieces, keys, limit-work(list))...)
 }
 
-// bounded returns the stages of the plans. effort scales the limit of each plan, and most limits the total work.
+// bounded returns the stages of the plans. effort scales the limit of each plan. While the total work exceeds most,
+// bounded lowers all limits, at most three times.
 func bounded(bases []*stage, effort, most float64) (list []*stage) {
 	scale := effort
 	for range 4 {
@@ -60,8 +61,8 @@ func (s *stage) work() float64 { return float64(s.total) * max(1, s.weight) }
 // rounds is the number of times that wider extends each plan.
 const rounds = 3
 
-// wider returns the stages for an effort above 1. They have longer compositions, all separators and all readings of the
-// secret, up to the remaining work.
+// wider returns the stages for an effort above 1. They have more separators, more ends and all readings of the
+// secret, and after the first round longer compositions, within the work left.
 func wider(pieces present, keys []key, left float64) (list []*stage) {
 	for round := 1; round <= rounds; round++ {
 		for i, p := range plans {
@@ -83,8 +84,8 @@ func wider(pieces present, keys []key, left float64) (list []*stage) {
 	return list
 }
 
-// rest returns a stage of the longest compositions with common separators, if the limit excluded them. Otherwise, and
-// for a mixed plan, the stage is empty.
+// rest returns a stage of the compositions that are too long for s, with the first separators of the plan. The stage
+// is empty if s is complete or mixed, and if the compositions still exceed limit.
 func (s *stage) rest(limit float64) *stage {
 	rest := *s
 	rest.what += ", longer compositions with common separators"

@@ -9,7 +9,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// addLists adds the forms of a list of all fields of the body.
+// addLists adds lists of all fields of the body, also without one field, with added fields, and of the first three
+// inner objects. Large bodies get only lists of all fields.
 func (c *catalogue) addLists() {
 	if len(c.names) == 0 {
 		return
@@ -56,8 +57,8 @@ func (c *catalogue) addLists() {
 	}
 }
 
-// addList adds a list with each treatment of nested, empty and escaped fields that changes a text. place is 0 for the
-// most common separator.
+// addList adds a list with each treatment of nested fields and of values that changes a text; see addValues. place
+// is 0 for the most common separator.
 func (c *catalogue) addList(l canonical.FieldList, place int) {
 	rarity := common
 	if place > 2 && l.Names || place > 5 || l.Names && l.Equals != "=" && l.Equals != ":" {
@@ -84,7 +85,7 @@ func (c *catalogue) addList(l canonical.FieldList, place int) {
 	}
 }
 
-// addValues adds the forms of the values of a list.
+// addValues adds a list with other forms of its values, except for large bodies. base is the piece of the list.
 func (c *catalogue) addValues(l canonical.FieldList, rarity int, base *piece) {
 	if c.large() {
 		return
@@ -179,7 +180,7 @@ func (p *piece) describeList() {
 	p.text, p.desc = l.String(), strings.Join(words, ", ")
 }
 
-// addDigests adds digests of common lists and of common JSON.
+// addDigests adds digests of the likely lists and forms of JSON, except for large bodies.
 func (c *catalogue) addDigests() {
 	if c.large() {
 		return

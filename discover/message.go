@@ -40,7 +40,7 @@ func (c *catalogue) addFixed(k kind, text, need string) {
 // maxHeaders limits the headers of a message, because a client can send thousands.
 const maxHeaders = 64
 
-// addHeaders adds the headers that a Signer can see. net/http and proxies add the other headers later.
+// addHeaders adds the headers that a Signer can see. The client, net/http and proxies add the other headers later.
 func (c *catalogue) addHeaders() {
 	addedInTransit := []string{
 		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Forwarded", "Host", "Keep-Alive", "Te", "Trailer",

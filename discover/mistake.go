@@ -51,8 +51,8 @@ type Mistake struct {
 }
 
 // Explain finds the cause of a wrong signature of m. It tries common compositions, changes of the message, keys and
-// algorithms, for about 50 ms of processor time. After 20 searches it searches at most once per second, because anybody
-// can send wrong signatures.
+// algorithms, for about 50 ms of processor time. After 20 searches in quick succession it searches at most once per
+// second, because anybody can send wrong signatures.
 func (x *Explainer) Explain(m *paymentsvc.Message, signature string) Mistake {
 	expected, err := x.Scheme.Canonical(nil, m)
 	if err != nil {
@@ -141,8 +141,8 @@ func (x *Explainer) wanted(sentence string) string {
 	return hideNumbers(sentence)
 }
 
-// hideKeys hides all keys in a text. It decodes URL escapes in a text with an escaped key. A client can send a key in
-// its address, or before its signature. The descriptions of keys stay, because the program chose them.
+// hideKeys hides the texts of hidden. It decodes URL escapes in a text with an escaped key. A client can send a key
+// in its address, or before its signature. The descriptions of keys stay, because the program chose them.
 func (x *Explainer) hideKeys(text string) string {
 	for _, key := range x.hidden() {
 		text = strings.ReplaceAll(text, key, "***")
@@ -180,8 +180,8 @@ func hideNumbers(text string) string {
 	})
 }
 
-// revealing returns the texts that reveal a secret, the longest first: the secret, its readings, and its encodings.
-// It omits texts of fewer than 8 bytes, because such texts can occur in any sentence.
+// revealing returns the texts that reveal a secret, the longest first: the secret, its readings, and its encodings,
+// plain and quoted. It omits texts of fewer than 8 bytes, because such texts can occur in any sentence.
 func revealing(secrets ...paymentsvc.Secret) (texts []string) {
 	add := func(text string) {
 		quoted := strconv.Quote(text)

@@ -101,7 +101,7 @@ func (e *explanation) search() *cause {
 	return cmp.Or(e.try(e.relisted(), own, hmacs), e.try(e.searched(), own, hmacs))
 }
 
-// try returns the cause among all combinations, or nil.
+// try returns the cause among all combinations. It returns nil without a cause, and at the end of the budget.
 func (e *explanation) try(texts []candidate, keys []namedKey, macs []mac) *cause {
 	for _, m := range macs {
 		if !slices.ContainsFunc(e.written, func(w written) bool { return len(w.sum) == m.hash.Size() }) {
@@ -273,8 +273,9 @@ type written struct {
 // base64 of hexadecimal after a label has 212 bytes.
 const maxSignature = 512
 
-// readings returns the readings of a signature with the size of a digest. The reading in the encoding of the scheme
-// comes first, because other encodings can have the same text.
+// readings returns the readings of a signature with the size of a digest. If it has none, readings repairs one
+// common mistake, such as quotes around the signature. The reading in the encoding of the scheme comes first,
+// because other encodings can have the same text.
 func (x *Explainer) readings(signature string) (list []written) {
 	if len(signature) > maxSignature {
 		return nil

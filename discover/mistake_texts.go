@@ -44,7 +44,7 @@ func (e *explanation) fill() {
 // costOfForm exceeds the costs of plain parts, because the search prefers plain parts with the same text.
 const costOfForm = 10
 
-// addForms adds the forms of parts that clients sign by mistake.
+// addForms adds the forms of parts that clients sign by mistake. It skips bodies after half of the budget.
 func (e *explanation) addForms() {
 	for _, kind := range slices.Sorted(maps.Keys(otherForms)) {
 		for _, text := range otherForms[kind] {
@@ -158,8 +158,8 @@ func (e *explanation) altered(pieces ...*piece) (list []candidate) {
 	return list
 }
 
-// with returns the message with the piece in place of a part, and the name of the part. It returns nil for a piece that
-// replaces no part.
+// with returns the message with the piece in place of a part, and the name of the part. It returns nil if the piece
+// cannot replace a part.
 func (e *explanation) with(p *piece) (altered *paymentsvc.Message, of string) {
 	m, text := *e.message, p.texts[0]
 	switch p.kind {
@@ -199,7 +199,7 @@ func (c *candidate) in(scheme string) string {
 	return strings.Join(tokens, "")
 }
 
-// edited returns the texts of schemes that differ from the text form in their separators, or in one part.
+// edited returns the texts of schemes that have other separators, one different part, or two parts exchanged.
 func (e *explanation) edited() (list []candidate) {
 	encoding, parts := e.parts()
 	if encoding == "" {
@@ -242,7 +242,8 @@ func (e *explanation) edited() (list []candidate) {
 	return list
 }
 
-// parsed returns the canonical string of a text form, or an empty list for an invalid text form.
+// parsed returns the canonical string of a text form, also if only "body unsigned" is missing. It returns an empty
+// list for an invalid text form, if the scheme rejects the message, and at the end of the budget.
 func (e *explanation) parsed(text string) []candidate {
 	if !e.spend(costOfParse) {
 		return nil
@@ -324,7 +325,7 @@ var schemeTokens = regexp.MustCompile(quotedText + `|[(),]|\s+|[^\s(),"']+`)
 
 const quotedText = `"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'`
 
-// parts splits the text form of the scheme. It returns "" for an encoding with options.
+// parts splits the text form of the scheme. It returns "" for an encoding with options, and without Text.
 func (e *explanation) parts() (encoding string, parts []string) {
 	encoding = simpleEncoding.FindString(e.scheme)
 	end := strings.LastIndexByte(e.scheme, ')')

@@ -13,7 +13,7 @@ type plan struct {
 	special    filter   // chooses further pieces, at least 1 and at most maxSpecial in a composition
 	maxSpecial int      // 0 if special is nil
 	min, max   int      // pieces in a composition
-	extras     int      // maximum of pieces of other kinds than order, or without order, than the core kinds
+	extras     int      // maximum of pieces whose kind is not in order, or not core if order is nil
 	gaps       []string // possible separators
 	mixed      bool     // separators may differ within a composition
 	ends       ends     // texts at the ends
@@ -94,7 +94,7 @@ func simplePlans() []plan {
 	}
 }
 
-// partPlans returns plans for compositions of plain parts with one separator.
+// partPlans returns plans for compositions of parts without names, with one separator.
 func partPlans() []plan {
 	joined := either(upTo(common, ofTimestamp), onShelf(targets, rare), isCommonBody, isIdentity, onShelf(again, rare))
 	shortGaps := []string{"\n", "", "|", ":", "&", "."}

@@ -64,7 +64,7 @@ const (
 	maxReadPieces = 9
 )
 
-// siblings keeps the variants of the hit with pieces of the same groups and the same texts.
+// siblings keeps the variants of the hit with pieces of the same groups and the same texts in the current sample.
 func (r *reader) siblings(c composition, at, primary int) {
 	if at == len(c.pieces) {
 		r.enough = r.enough || r.keep(&c)

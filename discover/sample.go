@@ -25,7 +25,7 @@ type Sample struct {
 	Signature string
 }
 
-// sample is a checked Sample with its signature in every possible encoding.
+// sample is a checked Sample with the possible encodings of its signature.
 type sample struct {
 	name      string
 	message   paymentsvc.Message

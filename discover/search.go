@@ -95,7 +95,7 @@ type worker struct {
 	search *search
 	stage  *stage
 	check  *checker
-	ctx    context.Context // context of the run, which ends after the worker
+	ctx    context.Context // context of the run; the run outlives the worker
 
 	job     *job
 	buf     []byte   // the text so far

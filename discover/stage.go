@@ -173,7 +173,7 @@ func stageGroups(list present, plan plan) (groups []stageGroup) {
 		taken[i] = plan.take(class)
 		special[i] = !taken[i] && plan.special != nil && plan.special(class)
 	}
-	// The length of groups or texts with the group or text, or 0.
+	// One more than the index of a group in groups, and of a text in its group; 0 for none yet.
 	groupAt, textAt := make([]int, list.groups), make([]int, list.texts)
 	for _, p := range list.pieces {
 		if !taken[p.class] && !special[p.class] {
@@ -202,7 +202,8 @@ func stageGroups(list present, plan plan) (groups []stageGroup) {
 	return groups
 }
 
-// fits reports whether a text fits a separator. An empty piece needs a separator.
+// fits reports whether a text fits a separator. An empty piece needs a separator. A target needs its own separator,
+// and so does a list if own is set.
 func (s *stage) fits(g *stageGroup, text int, gap string) bool {
 	if g.kind == ofNothing {
 		return gap != ""

@@ -59,7 +59,8 @@ func (c *catalogue) neighbours(p *piece) (same []*piece) {
 	return same
 }
 
-// listsBeside returns the lists with one different option, except separators and Omit. It includes the list itself.
+// listsBeside returns the lists with one different option, except Names, separators, Omit and NumbersQuoted. A list
+// with another Nested has no Path, and only lists with Names get another Escaping. It includes the list itself.
 func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	change := func(set func(*canonical.FieldList)) {
 		other := list
@@ -136,9 +137,9 @@ type alternative struct {
 	needs []string
 }
 
-// alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs of
-// simpler replacements of its kind include all its needs. It ignores needs for white space and escapes in the body,
-// because few messages have them.
+// alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs
+// of simpler replacements of its kind include all its needs. This comparison ignores needs for white space and
+// escapes in the body, because few messages have them. It also skips a replacement in the same group without needs.
 func (f *finder) alternatives(
 	c *composition, at int, classes map[string][]*piece, probes []probe,
 ) (list []alternative) {
@@ -173,8 +174,8 @@ type probe struct {
 	message *paymentsvc.Message
 }
 
-// probes returns messages that distinguish the forms of a body, the most useful first. A small example replaces a large
-// body. The result is nil if the body is not a JSON object.
+// probes returns messages that distinguish the forms of a body, the most useful first. A small example replaces a
+// large body. The result is nil if a small body is not a JSON object.
 func (f *finder) probes() (list []probe) {
 	m := f.samples[f.primary].message
 	body := m.Body
@@ -210,8 +211,8 @@ func (f *finder) probes() (list []probe) {
 	return list
 }
 
-// withField sets a field in the object and in each object inside it. With sorted, a new field comes before the first
-// larger name, so the order of the fields does not distinguish two forms.
+// withField sets a field in the object and in each object inside it, but not in arrays. With sorted, a new field
+// comes before the first larger name, so the order of the fields does not distinguish two forms.
 func withField(object []byte, name, value string, sorted bool) []byte {
 	list, _ := members(object)
 	at := slices.IndexFunc(list, func(f member) bool { return f.name == name })

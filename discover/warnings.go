@@ -17,8 +17,9 @@ const (
 const spaceUnsigned = "white space in the body is not signed, so an attacker can add it; if the capture formatted " +
 	"the body, the service may sign the original bytes: capture the original bytes"
 
-// warnings returns a sentence for each possible change of a recorded message under the same signature. fields are the
-// fields of the messages. The result depends only on fields and the structure of the composition.
+// warnings returns a sentence for each change of a message that its signature allows, except changes of method,
+// address, headers and white space. fields are the fields of the messages. The result depends only on fields and the
+// structure of the composition.
 func (c *composition) warnings(fields []string) (list []string) {
 	if ambiguity := c.ambiguity(); ambiguity != "" {
 		list = append(list, ambiguity)
@@ -46,7 +47,7 @@ func (f *finder) spaceWarning(c *composition) []string {
 	return nil
 }
 
-// leavesSpace reports whether a piece is the body without its white space.
+// leavesSpace reports whether a piece signs the body without its white space.
 func (p *piece) leavesSpace() bool {
 	if p.kind != ofBody || p.list != nil || !slices.Contains(p.needs, needsSpace) {
 		return false
@@ -194,7 +195,7 @@ const (
 
 func timestampShape() shape { return shape{form: number, has: isDigit} }
 
-// fieldShape returns the shape of a field. Parse rejects a notification if these fields are not numbers.
+// fieldShape returns the shape of a field. Parse accepts only numbers as status, status_code and amount.
 func fieldShape(path []string) shape {
 	switch strings.Join(path, "\x00") {
 	case "status", "status_code", "amount": // integers may be written as 1.0 and 1e0 too
@@ -297,8 +298,8 @@ func openRuns(rest []span) (open [][]span) {
 	return open
 }
 
-// isApart reports whether the text shows the border between r and a neighbour, if the other end of r is known. A fixed
-// text is between the two.
+// isApart reports whether the text shows the border between r and a neighbour, if the other end of r is known. fixed
+// is the text between the two.
 func (r span) isApart(fixed string, neighbour span) bool {
 	return r.known || r.shape.ownEnds() ||
 		r.shape.has != nil && (hasOther(fixed, r.shape.has) || disjoint(r.shape.has, neighbour.shape.edge()))
