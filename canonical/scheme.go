@@ -79,8 +79,8 @@ func ParseScheme(text string) (paymentsvc.Scheme, error) {
 //	hex(fields(sorted, '=', '&') '&key=' secret), key base64
 //
 // It also returns the key for HMACConfig.Secret and WebhookConfig.Secrets. Without a key form, the key is the secret.
-// It returns an error if the secret is empty or does not have the form; see [SecretForm.Read]. Errors never contain the
-// secret.
+// It returns an error if the secret is empty or does not have the form; see [SecretForm.Read]. Errors contain no part
+// of the secret, unless the text contains the secret.
 func ParseSchemeWith(
 	text string, secret paymentsvc.Secret,
 ) (scheme paymentsvc.Scheme, key paymentsvc.Secret, err error) {

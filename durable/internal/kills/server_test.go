@@ -264,8 +264,14 @@ func newFailover(t *testing.T, timeout time.Duration, state string) (f *failover
 	front := opened(t, "postgres://tests@"+f.front.address()+"/postgres?sslmode=disable")
 	f.store = open(t, front, f.service.URL, timeout, f.set)
 	addMany(t, f.db, f.store, "a", 300)
+	written := f.db.Number(t, `SELECT pg_current_wal_lsn() - '0/0'`)
+	eventually(t, func() bool { // on a busy machine, the standby lags behind
+		return f.db.Number(t, `SELECT COALESCE(MIN(replay_lsn - '0/0'), 0) FROM pg_stat_replication`) >= written
+	})
+	f.service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
 	stop = run(t, f.store)
-	eventually(t, func() bool { return len(f.service.Orders()) >= 100 })
+	replayed := opened(t, f.standby.address())
+	eventually(t, func() bool { return len(f.service.Orders()) >= 100 && replayed.Number(t, claimed) > 0 })
 	return f, stop
 }
 

@@ -129,8 +129,11 @@ func (f *file) finish(opened *os.File, err error) error {
 
 // syncDirectory makes a new file durable if f.sync is set. Windows cannot sync a directory, and does not need it.
 func (f *file) syncDirectory() error {
+	if !f.sync {
+		return nil
+	}
 	directory, err := os.Open(filepath.Dir(f.path))
-	if err != nil || !f.sync {
+	if err != nil {
 		return err
 	}
 	_ = directory.Sync()

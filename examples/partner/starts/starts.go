@@ -209,13 +209,14 @@ func (t *Table) apply(ctx context.Context, n *paymentsvc.Notification) error {
 	return tx.Commit()
 }
 
-// match records that the service has a payment or payout. It finds the row by order_id, or by user_data if the row
-// has no order_id. A failed row stays failed. A rejected row becomes started only if every other start for the same
+// match records that the service has a payment or payout. It finds the row by order_id, or by user_data if no row has
+// the order_id and this row has none. A failed row stays failed. A rejected row becomes started only if every other start for the same
 // order was rejected or has failed.
 func match(ctx context.Context, tx *sql.Tx, orderID, userData string) error {
 	found, err := tx.ExecContext(ctx, `
 		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END
-		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $2) AND (state <> 'rejected' OR NOT EXISTS (
+		WHERE (order_id = $1 OR order_id IS NULL AND user_data = $2 AND NOT EXISTS (
+			SELECT 1 FROM starts AS known WHERE known.order_id = $1)) AND (state <> 'rejected' OR NOT EXISTS (
 			SELECT 1 FROM starts AS other
 			WHERE other.pays_for = starts.pays_for AND other.state NOT IN ('rejected', 'failed')))`, orderID, userData)
 	if err != nil {

@@ -250,6 +250,16 @@ func TestApplyKeepsTheFirstFinalState(t *testing.T) {
 	}
 }
 
+// The service reports the order of order-2 with the user_data of order-1.
+func TestApplyMatchesOneRow(t *testing.T) {
+	table, _ := newTable(t)
+	table.add(t, "order-1", Open, nil)
+	table.add(t, "order-2", Started, "o-1")
+	require.NoError(t, table.Apply(t.Context(), payment("SUCCESS", "10.50")))
+	table.requireRow(t, "order-1", Open, "")
+	table.requireRow(t, "order-2", Started, "o-1")
+}
+
 // payment returns a notification of the payment order-1.
 func payment(status paymentsvc.StatusName, amount string) *paymentsvc.Notification {
 	return &paymentsvc.Notification{
