@@ -46,7 +46,7 @@ func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 type Nested int
 
 const (
-	// NestedJSON, the zero value, writes JSON without white space as one value, with unchanged numbers and constants.
+	// NestedJSON is the zero value. It writes JSON without white space as one value, with unchanged numbers and constants.
 	NestedJSON Nested = iota
 	// NestedOmitted omits the field.
 	NestedOmitted

@@ -210,8 +210,8 @@ func (t *Table) apply(ctx context.Context, n *paymentsvc.Notification) error {
 }
 
 // match records that the service has a payment or payout. It finds the row by order_id, or by user_data if no row has
-// the order_id and this row has none. A failed row stays failed. A rejected row becomes started only if every other start for the same
-// order was rejected or has failed.
+// the order_id and this row has none. A failed row stays failed. A rejected row becomes started only if every other
+// start for the same order was rejected or has failed.
 func match(ctx context.Context, tx *sql.Tx, orderID, userData string) error {
 	found, err := tx.ExecContext(ctx, `
 		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END
