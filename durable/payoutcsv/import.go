@@ -329,8 +329,10 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 				}
 			}
 			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
-			if err == nil { // the payouts stored so far are not rejected rows, even if this Import is interrupted
-				_, err = i.addBatch(ctx, tx, i.result.Report.Rows-i.result.Done()-int64(len(i.payouts)))
+			// The payouts stored so far are not rejected rows, even if this Import is interrupted.
+			rejected := i.result.Report.Rows - i.result.Done() - int64(len(i.payouts))
+			if err == nil && rejected < i.batch.Rejected {
+				_, err = i.addBatch(ctx, tx, rejected)
 			}
 			added := slices.ContainsFunc(queued, func(q durable.Queued) bool { return q.New })
 			if err != nil || !added || i.Wake == nil {
