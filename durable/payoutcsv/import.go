@@ -116,7 +116,8 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 		i.corrected = i.batch.Rejected - i.result.Report.Rejected
 	}
 	if i.read > 0 {
-		if err := i.reread(ctx, file, i.compare); err != nil {
+		compare := func(ctx context.Context, _ bool) error { return i.compare(ctx) }
+		if err := i.reread(ctx, file, compare); err != nil {
 			return i.result, err
 		}
 		i.compared = i.read
@@ -168,7 +169,7 @@ func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, rejected int64) (du
 // a payout. It compares only lines with a new reference, because a known reference is not paid again. Another Import
 // has stored each reference it has read, perhaps with another file. So a new reference in its lines belongs to a row
 // that it has rejected, see corrected. After a prune of the file's payouts, compare returns an error instead.
-func (i *importer) compare(ctx context.Context, _ bool) error {
+func (i *importer) compare(ctx context.Context) error {
 	var again []durable.NewPayout
 	for _, p := range i.payouts {
 		if i.compared < p.Line && p.Line <= i.read {
@@ -317,7 +318,7 @@ func (i *importer) reread(ctx context.Context, file io.ReadSeeker, do func(conte
 // store stores i.payouts. complete reports that the whole file was read.
 func (i *importer) store(ctx context.Context, complete bool) error {
 	for {
-		if err := i.compare(ctx, complete); err != nil { // rows that another process has read since
+		if err := i.compare(ctx); err != nil { // rows that another process has read since
 			return err
 		}
 		var queued []durable.Queued
