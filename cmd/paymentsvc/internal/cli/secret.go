@@ -180,7 +180,10 @@ func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
 	if err != nil {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
-	k.hidden = []*regexp.Regexp{mask.Pattern(string(secret)), mask.Pattern(string(k.Secret))}
+	k.hidden = []*regexp.Regexp{mask.Pattern(string(secret))}
+	if k.Secret != secret { // the scheme has a form of the key
+		k.hidden = append(k.hidden, mask.Pattern(string(k.Secret)))
+	}
 	// The placeholder is text, so Shown omits the form of the key. Hashes of the secret become hashes of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
 	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+keyForm.ReplaceAllString(text[end:], ""), "<secret>")
