@@ -150,8 +150,9 @@ func (f Flag) validate(text string) error {
 	case File:
 		err = Want(text != "", "want the name of a file")
 	case Choice:
-		want := "want one of " + strings.Join(f.Values, ", ") + Nearest(text, f.Values)
-		err = Want(slices.Contains(f.Values, text), want)
+		if !slices.Contains(f.Values, text) {
+			err = errors.New("want one of " + strings.Join(f.Values, ", ") + Nearest(text, f.Values))
+		}
 	case Address:
 		err = CheckAddress(text)
 	}
