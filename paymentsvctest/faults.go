@@ -112,7 +112,7 @@ func refuses(faults []Fault) bool {
 // Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
 // fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
 // and the rule counts these attempts. For other clients the fault is [Reset]. The server does not receive a refused
-// request, so a rule with Refuse and another fault panics, and so does a [Server.FaultWhere] with a function.
+// request, so a rule with Refuse and another fault panics, and so does [Server.FaultWhere] with Refuse and a function.
 func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.reset = true }} }
 
 // Reset resets the connection before the body is read.
