@@ -132,7 +132,7 @@ func (e *Error) clocks() string {
 	var text string
 	switch {
 	case e.signed == nil:
-	case e.signed.shift > 0: // another clock than the local one, see HMACConfig.Now
+	case e.signed.shift > 0: // not the local clock, see HMACConfig.Now
 		text = "; the signer's clock is " + e.signed.shift.String() + " ahead of the local clock"
 	case e.signed.shift < 0:
 		text = "; the signer's clock is " + (-e.signed.shift).String() + " behind the local clock"

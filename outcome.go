@@ -229,7 +229,7 @@ func aboutTime(status int) bool {
 // statusClientClosedRequest is nginx's status 499: the client closed the connection before the response.
 const statusClientClosedRequest = 499
 
-// statusError returns the reason of a failure that only the HTTP status shows.
+// statusError returns the reason for a failure that only the HTTP status shows.
 func (c *Client) statusError(status int) error {
 	text := strings.ToLower(cmp.Or(http.StatusText(status), "no such status"))
 	switch {

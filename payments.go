@@ -52,8 +52,8 @@ func (r *InitPaymentResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[
 	}, &r.Raw, &r.Malformed
 }
 
-// OrderUUID parses OrderID as a UUID, which section 2.2 describes. An error does not invalidate the payment, so OrderID
-// is a string.
+// OrderUUID parses OrderID as a UUID, which section 2.2 describes. An order_id in another form does not invalidate the
+// payment, so OrderID is a string.
 func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 	id, err := uuid.Parse(r.OrderID)
 	if err != nil {

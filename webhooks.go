@@ -39,9 +39,9 @@ type WebhookConfig struct {
 	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
 	// OnError, if set, is called by Handler for every unhandled request before the response, but not after a panic. err
-	// is the error of ParseRequest, whose text has no bytes of the body, [ErrMethodNotAllowed], or the error of your
-	// function or of OnUnreadable. OnError must be safe for concurrent use. Without OnError and Respond, Handler hides
-	// these errors.
+	// is the error of ParseRequest, [ErrMethodNotAllowed], or the error of your function or of OnUnreadable. The text
+	// of ParseRequest's error has no bytes of the body. OnError must be safe for concurrent use. Without OnError and
+	// Respond, Handler hides these errors.
 	OnError func(r *http.Request, err error)
 	// OnUnreadable, if set, is called by Handler for a genuine notification with an invalid body. It stores the bytes
 	// for a review, because the document does not specify redelivery. After nil, the notification counts as handled.
@@ -83,7 +83,7 @@ func NewWebhook(c WebhookConfig) (*Webhook, error) {
 	case c.Tolerance < 0 && c.Tolerance != AnyAge:
 		err = invalid("Tolerance", "negative")
 	case c.Tolerance > 0 && c.Tolerance%time.Second != 0:
-		err = invalid("Tolerance", "not whole seconds, which timestamps have; write a unit, such as 5 * time.Minute")
+		err = invalid("Tolerance", "not whole seconds, the unit of timestamps; write a unit, such as 5 * time.Minute")
 	case c.MaxBodyBytes < 0:
 		err = invalid("MaxBodyBytes", "negative")
 	}

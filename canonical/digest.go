@@ -112,7 +112,7 @@ func Chain(encodings ...paymentsvc.Encoding) paymentsvc.Encoding {
 
 type chainEncoding []paymentsvc.Encoding
 
-// AppendEncode appends src after the last encoding.
+// AppendEncode applies the encodings to src in order, and appends the result.
 func (e chainEncoding) AppendEncode(dst, src []byte) []byte {
 	for i, encoding := range e {
 		if i == len(e)-1 {

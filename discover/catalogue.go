@@ -10,7 +10,7 @@ import (
 )
 
 // kind is the origin of a piece. A composition has at most one piece of each group. Each kind is one group, but each
-// header, field and word, and each part of the shelf again, is a separate group.
+// header, field and word, and each piece on the shelf "again", is a separate group.
 type kind int
 
 const (
@@ -49,7 +49,7 @@ type shelf int
 
 const (
 	plain      shelf = iota
-	lists            // all fields of the body, JSON with an added field or of an inner object, and envelopes
+	lists            // all fields of the body, its JSON with an added field, the JSON of an inner object, and envelopes
 	equalsSign       // labelled, as in timestamp=1700000000
 	colon            // labelled, as in timestamp:1700000000
 	colonSpace       // labelled, as in timestamp: 1700000000

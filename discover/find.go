@@ -266,8 +266,8 @@ type Match struct {
 	Imports []string
 	// Description describes the scheme in words.
 	Description string
-	// Warnings has a sentence per weakness, such as an ambiguous canonical string, whose recorded signature fits
-	// another message, or an unsigned body, field or timestamp. Unsigned method, address and headers do not count.
+	// Warnings has a sentence per weakness, such as an unsigned body, field or timestamp, or an ambiguous canonical
+	// string, whose recorded signature fits another message. Unsigned method, address and headers do not count.
 	Warnings []string
 	// Samples names the explained samples. In [Result.Matches] these are all samples.
 	Samples []string

@@ -9,8 +9,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// addLists adds lists of all fields of the body, also without one field, with added fields, and of the first three
-// inner objects. Large bodies get only lists of all fields.
+// addLists adds lists of all fields of the body, of all fields but one, of all fields and added fields, and of the
+// fields of the first three inner objects. Large bodies get only lists of all fields.
 func (c *catalogue) addLists() {
 	if len(c.names) == 0 {
 		return

@@ -19,7 +19,8 @@ import (
 const (
 	// maxRetryAfter is the longest accepted Retry-After.
 	maxRetryAfter = 15 * time.Minute
-	// stuckClaims is the number of claims after which a rejection of the caller needs review. Retries then become rare.
+	// stuckClaims is the number of claims after which a row needs review if the service still rejects the caller.
+	// Retries then become rare.
 	stuckClaims = 10
 )
 

@@ -49,15 +49,16 @@ type Config struct {
 	// OutcomeRejected, but OutcomeOf returns OutcomeUnknown for it. The interface document does not specify the error.
 	// Without NotFound, an unknown payment stays unknown if the service does not have it, and later needs review.
 	NotFound func(*paymentsvc.Error) bool
-	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document specifies
-	// no status in these responses, so set FinalState only after your service has confirmed a field for the status, and
-	// for payouts also the final states. FinalState returns StateSucceeded, StateFailed, or StatePending for any other
-	// state. After an error, a panic or another result, a pending row does not change, and an unknown row becomes pending,
-	// as without FinalState. With FinalState, [Store.Sweep] also polls for pending rows, a minute after the start and then
-	// after doubling waits of up to an hour. The limit is 20 polls per second in this process, or PerSecond if that is
-	// less. A scan of 200,000 pending rows takes at least 13 minutes without an index, because an index would make each
-	// call slower. Sweep checks the user_data, the order_id and the amount in the response, and applies the state once, as
-	// for a notification. Without FinalState, only a notification or an operator ends a pending row.
+	// FinalState reads the state of a row from the Raw response of StatusPayment or StatusPayout. The document
+	// specifies no status in these responses, so set FinalState only after your service has confirmed a field for the
+	// status, and for payouts also the final states. FinalState returns StateSucceeded, StateFailed, or StatePending
+	// for any other state. After an error, a panic or another result, a pending row does not change, and an unknown row
+	// becomes pending, as without FinalState. With FinalState, [Store.Sweep] also polls the service for each pending
+	// row, a minute after the start and then after doubling waits of up to an hour. The limit is 20 polls per second in
+	// this process, or PerSecond if that is less. A scan of 200,000 pending rows takes at least 13 minutes. It has no
+	// index, because an index would make each call slower. Sweep checks the user_data, the order_id and the amount in
+	// the response, and applies the state once, as for a notification. Without FinalState, only a notification or an
+	// operator ends a pending row.
 	FinalState func(kind Kind, raw json.RawMessage) (State, error)
 	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
 	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.

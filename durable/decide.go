@@ -14,12 +14,13 @@ type DecisionKind string
 
 // The decisions.
 const (
-	// DecidePaid makes the row succeeded, because the service has paid it.
+	// DecidePaid sets the state to succeeded, because the row was paid.
 	DecidePaid DecisionKind = "paid"
-	// DecideUnpaid makes the row failed, because the service has not paid it and never will. It waits as DecideResend
-	// does, because OnChange may refund or pay in another way.
+	// DecideUnpaid sets the state to failed, because the row was not paid and never will be. Config.Grace applies as
+	// for DecideResend, because OnChange may refund or pay in another way.
 	DecideUnpaid DecisionKind = "unpaid"
-	// DecideFound makes the row pending, because the service has it under Decision.OrderID. See [StatePending].
+	// DecideFound sets the state to pending, because the service has the row under Decision.OrderID. See
+	// [StatePending].
 	DecideFound DecisionKind = "found"
 	// DecideResend sends a payout again, with the same user_data, because the service does not have it. An unknown row
 	// without an order_id must wait for Config.Grace after its last call, because a late request may still arrive.
@@ -53,7 +54,7 @@ type Decision struct {
 func (k DecisionKind) Allowed(r Row) bool {
 	settled := r.State == StatePending || r.State.Final()
 	review := r.ReviewReason != ""
-	stuck := r.Kind == KindPayout && r.State == StateCreated && review // after many rejections of the caller
+	stuck := r.Kind == KindPayout && r.State == StateCreated && review // the service has rejected the caller often
 	switch k {
 	case DecidePaid, DecideFound:
 		if k == DecideFound && settled {
@@ -108,7 +109,7 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	}
 	early := d.Kind == DecideAcknowledge && r.State == row.Pending && s.c.PendingReview > 0 // before it is overdue
 	if !early && !d.Kind.Allowed(publicRow(r)) || d.Kind == DecideResend && r.OrderIDTaken {
-		return fmt.Errorf("%w: %q of a row that is %s", ErrUndecidable, d.Kind, r.State)
+		return fmt.Errorf("%w: decision %q, state %s", ErrUndecidable, d.Kind, r.State)
 	}
 	if d.OrderID != "" || d.Kind == DecideFound {
 		taken, err := tx.Taken(ctx, r, d.OrderID)

@@ -51,6 +51,6 @@
 // database accordingly. No error, log, hook or text of a [Row] contains it. Card data of payers is never stored or
 // sent, because the payer enters it on the service's page.
 //
-// [Store.Prune] deletes old final rows. Never delete rows in another way, because a missing row looks like a lost
-// commit, which holds all payouts, and its reference would be paid again.
+// [Store.Prune] deletes old final rows. Never delete rows in another way. A missing row can look like a lost commit,
+// which holds all payouts, and the row's reference would be paid again.
 package durable

@@ -36,9 +36,9 @@ type Store struct {
 // are of the database or Witness. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and
 // a busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
 //
-// Open holds payouts, see [Store.HoldPayouts], if db is on another server than before, or is an older copy. The
-// [Witness] of the Config shows an older copy. Open returns an error if it cannot hold the payouts. It logs a warning
-// if other users can read a SQLite file.
+// Open holds payouts, see [Store.HoldPayouts], if db has moved to another server, or is an older copy. The [Witness] of
+// the Config shows an older copy. Open returns an error if it cannot hold the payouts. It logs a warning if other users
+// can read a SQLite file.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	return open(ctx, db, c, "", time.Now)
 }
@@ -138,8 +138,8 @@ func (s *Store) newScheduler(dialect Dialect) *schedule.Scheduler[job, callResul
 // maxRecords is the maximum number of transactions for records beside the rounds.
 const maxRecords = 4
 
-// checkProject rejects the database of another project. Polls of this project would not find its payments, so they
-// would be started again.
+// checkProject rejects the database of another project. Polls with this project's ids would not find the other
+// project's payments, so the Store would start these payments again.
 func (s *Store) checkProject(ctx context.Context) error {
 	project, err := s.ledger.Join(ctx, s.c.Project)
 	if err != nil {

@@ -175,7 +175,7 @@ type pendingPolls struct {
 
 type pollsOfKind struct {
 	after    ledger.Place
-	failures int       // successive passes with a poll without a response about the row
+	failures int       // successive passes in which a poll got no response about its row
 	resume   time.Time // end of the wait after failures
 }
 

@@ -71,7 +71,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// checkVersion returns an error that wraps ErrSchema if the tables have another version than this package.
+// checkVersion returns an error that wraps ErrSchema if the version of the tables is not the version of this package.
 func checkVersion(ctx context.Context, q querier) error {
 	var version int64
 	err := q.QueryRowContext(ctx, `SELECT version FROM durable_version`).Scan(&version)

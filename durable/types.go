@@ -138,8 +138,8 @@ type Row struct {
 	MayHaveStarted bool
 	// Held reports that the payout waits for [Store.Release].
 	Held bool
-	// ErrorCode is the service's code of the last rejection, or else the HTTP status, "invalid request" or "not reached".
-	// It is "" without a rejection, and after a response that the service has the row.
+	// ErrorCode is the service's code of the last rejection, or else the HTTP status, "invalid request" or "not
+	// reached". It is "" without a rejection, and after a response shows that the service has the row.
 	ErrorCode string
 	// ReviewReason is the reason for a review by an operator, or "".
 	ReviewReason string
@@ -151,9 +151,9 @@ type Row struct {
 	ResendAt time.Time
 	// Version changes with each change of the row except a claim, or a poll without a result. See [Decision].
 	Version int64
-	// DueAt is the time of a created row's next call, of an unknown row's next poll (with [Config].FinalState also of a
-	// pending row's), or of the end of a starting row's lease. ClaimedAt is the time of the last claim, or for an unknown
-	// row the time of a later hold. All times are by the database's clock.
+	// DueAt is the time of the next call of a created row, the next poll of an unknown row (with [Config].FinalState
+	// also of a pending row), or the end of a starting row's lease. ClaimedAt is the time of the last claim, or for an
+	// unknown row the time of a later hold. All times are by the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt time.Time
 }
 

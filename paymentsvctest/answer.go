@@ -155,7 +155,7 @@ func ReadBody(r *http.Request) ([]byte, error) {
 
 // Verdict is the decision of the server itself on a request, see Config.OnChecked.
 type Verdict struct {
-	// Rejection is the reason of a rejection, or nil.
+	// Rejection is the reason for a rejection, or nil.
 	Rejection *Rejection
 	// Signature is the error of the timestamp or signature. It is nil if both are correct, or if the server rejected the
 	// request before the check of the signature.

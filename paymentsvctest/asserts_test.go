@@ -112,7 +112,7 @@ func TestRejectionsKeepLittleMemory(t *testing.T) {
 	}
 	large := body(strings.Repeat("x", 64<<10))
 	send(t, srv, "/init_payment/card", large, set("Signature", "00"))
-	require.Contains(t, srv.SignatureFaults()[0].Reason, "the body is too large for a search of the mistake")
+	require.Contains(t, srv.SignatureFaults()[0].Reason, "the body is too large to search for the mistake")
 }
 
 func TestFloodOfWrongSignaturesIsNotSearched(t *testing.T) {

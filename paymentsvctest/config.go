@@ -20,7 +20,7 @@ type Config struct {
 	Projects []Project
 	// Scheme signs requests and notifications. It is required, because the document specifies no scheme.
 	Scheme paymentsvc.Scheme
-	// SchemeText is the text form of Scheme, for the reasons of [SignatureFault]; see package canonical. "" is allowed.
+	// SchemeText is the text form of Scheme, for the reasons in [SignatureFault]; see package canonical. "" is allowed.
 	SchemeText string
 
 	// BasePath is the path of {base_url}, such as "/partner/v1"; "" is the root.
@@ -59,7 +59,7 @@ type Config struct {
 	// Pages is the beginning of redirect_url and invoice_url, before payment/{order_id}, form/{order_id} or
 	// invoice/{order_id}. The default is "https://pay.example/", with a host name reserved for examples.
 	Pages string
-	// ExplainSignatures adds the reason of a wrong signature to the message of the response, see [SignatureFault]. By
+	// ExplainSignatures adds the reason for a wrong signature to the message of the response, see [SignatureFault]. By
 	// default, only [Server.SignatureFaults] returns it.
 	ExplainSignatures bool
 	// OnStart, if not nil, is called with each order that a request has added to the books, before the response. OnStart
@@ -127,7 +127,7 @@ const (
 	ProblemAmount      Problem = "amount"             // 0 or less, which the document does not forbid: 422
 	ProblemNotFound    Problem = "order_not_found"    // no such order in the project: 404
 	ProblemRepeated    Problem = "repeated_user_data" // see Repeated: 409
-	ProblemRefused     Problem = "refused"            // by Config.Check, after Close, or for a too long balance: 422
+	ProblemRefused     Problem = "refused"            // by Config.Check, after Close, or too many digits: 422
 )
 
 func defaultStatuses() map[Problem]int {

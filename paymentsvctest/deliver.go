@@ -28,7 +28,7 @@ type Delivery struct {
 	Forged bool
 	// HTTPStatus is the status of the response, or 0 if there was no response.
 	HTTPStatus int
-	// Err is the reason of a missing response. Its text does not contain any part of a response.
+	// Err is the reason for a missing response. Its text does not contain any part of a response.
 	Err error
 }
 
@@ -113,8 +113,8 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 
 // SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. The function of
 // [ToEach] gets a Notification with the fields found in the body. If header is nil, SendBody signs the body with the
-// timestamp at and the key of the project, and returns an error for an unknown project. It returns the HTTP status,
-// or the reason of a missing response.
+// timestamp at and the key of the project, and returns an error for an unknown project. It returns the HTTP status, or
+// the reason for a missing response.
 func (s *Server) SendBody(
 	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
 ) (int, error) {

@@ -43,7 +43,7 @@
 // Each request must have the right path, method and content type, one timestamp header, one signature header, and a
 // correct signature under your Scheme and secret. Its body must be one JSON object without duplicate or unknown fields,
 // with the right ids and every required field in the document's type. [Server.Rejected] returns the rejected requests,
-// and [Server.SignatureFaults] the reasons of wrong signatures.
+// and [Server.SignatureFaults] the reasons for wrong signatures.
 //
 // # Unspecified behaviour
 //

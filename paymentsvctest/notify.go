@@ -97,9 +97,9 @@ type outboxEntry struct {
 }
 
 // Settle moves an order to a status, updates the balances, and puts the notification into the outbox for
-// [Server.Deliver]. It returns an error for a new status of a payment, form or invoice in SUCCESS or FAILURE, because
-// the document specifies none. Payouts can move to every status. Other errors are an unknown order, a status without
-// Config.Numbers, and a balance with too many digits.
+// [Server.Deliver]. It returns an error for another status if a payment, form or invoice is in SUCCESS or FAILURE,
+// because the document specifies no such change. Payouts can move to every status. Other errors are an unknown order, a
+// status without Config.Numbers, and a balance with too many digits.
 func (s *Server) Settle(orderID string, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,8 @@ func (s *Server) Move(orderID string, status paymentsvc.StatusName) error {
 
 // Seed enters an order. It assigns Number and Numbers. An empty OrderID gets a new id, and an empty Status is PENDING.
 // Seed does not notify, and does not call Config.Check and Config.OnStart. It returns an error for an amount of 0 or
-// less, an unknown kind or project, a duplicate OrderID, a status without Config.Numbers, or a too long balance.
+// less, an unknown kind or project, a duplicate OrderID, a status without Config.Numbers, or a balance with too many
+// digits.
 func (s *Server) Seed(o Order) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,9 +138,9 @@ func (s *Server) Seed(o Order) (Order, error) {
 var ErrOrderExists = errors.New("the order_id exists")
 
 // Refund puts a refund.status_changed with the order_id of a payment, form or invoice into the outbox. If status is
-// SUCCESS, it also refunds amount. The document specifies no call for a refund (section 4.8), so the service starts
-// it. Refund returns an error for an unknown order, a payout, an order not in SUCCESS, an amount of 0 or less or above
-// the unrefunded part, a status without Config.Numbers, and a too long balance.
+// SUCCESS, it also refunds amount. The document specifies no call for a refund (section 4.8), so the service starts it.
+// Refund returns an error for an unknown order, a payout, an order not in SUCCESS, an amount of 0 or less or above the
+// unrefunded part, a status without Config.Numbers, and a balance with too many digits.
 func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -118,7 +118,7 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 }
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The server calls match for each request to the endpoint,
-// and selected for each request that which selects. Both functions may be nil, and must not call the server. A handler
+// and selected for each request selected by which. Both functions may be nil, and must not call the server. A handler
 // in front of the server reads the body with [ReadBody].
 func (s *Server) FaultWhere(
 	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,

@@ -24,7 +24,7 @@ type Server struct {
 	// mounted handler.
 	URL string
 
-	// Pointers hide the values from fmt, also inside another struct.
+	// The fields are pointers, because fmt prints only their addresses, even for a Server inside another struct.
 	cfg       *Config
 	watched   *recorder
 	transport *http.Transport // of HTTPClient
@@ -55,7 +55,7 @@ type Server struct {
 	listener net.Listener
 	conns    map[net.Conn]http.ConnState // accepted, not yet closed
 	underWay int                         // the number of requests in progress
-	changed  chan struct{}               // closed after a change of conns or underWay
+	changed  chan struct{}               // closed after a change of conns, and at the end of a request
 }
 
 // New checks c and returns a Server. Its errors wrap paymentsvc.ErrInvalidRequest and name the field. Close the server
@@ -188,9 +188,9 @@ func (s *Server) notice() {
 	s.changed = make(chan struct{})
 }
 
-// Drain waits until all earlier requests are complete, even if their clients have left. Call it before you count
-// orders after a timeout. Close the idle connections of your client first, because an unused connection looks like a
-// pending request. Drain returns an error if ctx ends or the server cannot be dialed, and nil after Close.
+// Drain waits until all earlier requests are complete, even if their clients have left. Call it before you count orders
+// after a timeout. Close the idle connections of your client first, because a connection without a request so far looks
+// like a pending request. Drain returns an error if ctx ends or the server cannot be dialed, and nil after Close.
 func (s *Server) Drain(ctx context.Context) error {
 	s.transport.CloseIdleConnections()
 	if err := s.acceptedAll(ctx); err != nil {
@@ -332,7 +332,8 @@ func (s *Server) Started(userData string) int {
 	return len(s.books.started[userData])
 }
 
-// Balance returns the response of get_balance, without Raw, or an error for an unknown project or a too long balance.
+// Balance returns the response of get_balance, without Raw, or an error for an unknown project or a balance with too
+// many digits.
 func (s *Server) Balance(projectID int64) (paymentsvc.Balance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

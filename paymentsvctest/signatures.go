@@ -121,7 +121,7 @@ func newExplainers(c *Config) map[int64]*discover.Explainer {
 func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 	const longest = 64 << 10
 	if len(m.Body) > longest {
-		return &SignatureFault{Reason: "the signature is wrong, and the body is too large for a search of the mistake"}
+		return &SignatureFault{Reason: "the signature is wrong, and the body is too large to search for the mistake"}
 	}
 	signature, watched := m.Header.Get("Signature"), s.watched.all()
 	for _, signed := range watched {

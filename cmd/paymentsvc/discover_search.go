@@ -206,8 +206,8 @@ func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.
 	}
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	c.Bytes = len(text)
-	// key.Shown has a placeholder for the secret, so the length and the hashes of its string differ. Only values differ,
-	// or a placeholder replaces a body that is not JSON, so Canonical cannot fail.
+	// key.Shown has a placeholder for the secret, so the length and the hashes of its string differ. shownMessage
+	// replaces only values, or a whole body other than JSON, so Canonical cannot fail.
 	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m))
 	c.Lines = visible(key.Mask(string(shown)))
 	c.Fits = err == nil && signature == signed

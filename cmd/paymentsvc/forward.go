@@ -127,7 +127,7 @@ func clientTransport(c *cli.Call) (*http.Transport, error) {
 	return t, err
 }
 
-// reason returns the reason of a missing response. It quotes neither the URL nor the message, because a receiver can
+// reason returns the reason for a missing response. It quotes neither the URL nor the message, because a receiver can
 // repeat the message in an invalid response.
 func reason(err error) string {
 	failed, ok := errors.AsType[*net.OpError](err)

@@ -20,7 +20,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
-// careful returns a receiver that verifies, as the SDK's handler does, and keeps what it got.
+// careful returns the address of a receiver with the SDK's handler, which appends the accepted bodies to got.
 func careful(t *testing.T, got *[]string, secrets ...paymentsvc.Secret) string {
 	t.Helper()
 	scheme, err := canonical.ParseScheme(testScheme)

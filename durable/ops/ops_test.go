@@ -88,8 +88,8 @@ type office struct {
 	handler http.Handler
 }
 
-// age ends the Grace of all calls and of the last hold. With the next number of a claim, durable does not take the
-// claim for lost.
+// age ends the Grace of all calls and of the last hold. It increments claims, because durable would otherwise miss its
+// last claim and hold payouts.
 func (o *office) age(t *testing.T) {
 	t.Helper()
 	o.exec(`UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
@@ -227,7 +227,7 @@ func (o *office) row(userData string) durable.Row {
 	return durable.Row{}
 }
 
-// hidden returns the hidden fields of the form with an id, or of the only one that posts to bulk.
+// hidden returns the hidden fields of the form with an attribute, such as id="confirm".
 func hidden(page, id string) url.Values {
 	_, form, _ := strings.Cut(page, id)
 	form, _, _ = strings.Cut(form, "</form>")

@@ -13,16 +13,16 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// ErrUnexpected is wrapped by the error of a file with another number or sum of payouts than expected.
+// ErrUnexpected is wrapped by the error of a file with an unexpected number or sum of payouts.
 var ErrUnexpected = errors.New("payoutcsv: not the expected payouts")
 
 // ErrContradiction is wrapped by the error of a file with different amounts or destinations for one reference. [Import]
 // does not store any payout of such a file, because the intended payout cannot be determined.
 var ErrContradiction = errors.New("payoutcsv: one reference with different amounts or destinations")
 
-// ErrTotalRow is wrapped by the error of a file with a last payout that equals the sum of all rows, or of all
-// payouts, above (at least two), with or without subtotals. Such a row is usually a total. If it is a payout, set
-// ExpectRows or ExpectTotal.
+// ErrTotalRow is wrapped by the error of a file whose last payout equals the sum of the amounts above it, or of the
+// payouts above it, with or without subtotals. A sum has at least two amounts. Such a row is usually a total. If it is
+// a payout, set ExpectRows or ExpectTotal.
 var ErrTotalRow = errors.New("payoutcsv: the last payout is the sum of the rows above")
 
 // keptRejections bounds Report.Rejections and Result.ConflictRows.

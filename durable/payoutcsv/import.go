@@ -16,7 +16,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable"
 )
 
-// conflict is the reason of a row in conflict, see [Result.Conflicts].
+// conflict is the reason for a row in conflict, see [Result.Conflicts].
 const conflict = "the reference belongs to a payout with another amount or destination"
 
 // batchRows is the maximum number of payouts stored per transaction.

@@ -71,8 +71,8 @@ type Row struct {
 	// Rejected is the reason for a rejection, in one line without any value of the row, or "" for a payout. In a rejected
 	// row, Reference, Amount and Destination are empty.
 	Rejected string
-	// Duplicate reports whether the row is rejected because it repeats the reference of an earlier row, or has such a
-	// reference in another case, with the same amount and destination.
+	// Duplicate reports whether the row is rejected because an earlier row has the same reference, or has the reference
+	// in another letter case and the same amount and destination.
 	Duplicate bool
 	// Contradicts reports whether a valid earlier row has the reference and other values, see [ErrContradiction].
 	Contradicts bool

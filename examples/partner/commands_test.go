@@ -69,7 +69,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 	assert.Contains(t, command(t, exitError, "payouts", filepath.Join(t.TempDir(), "none.csv")), "none.csv")
 }
 
-// The second file pays last month's references, and the exit status reports that it pays nobody.
+// The second file has the references of the first, and the exit status reports that its payouts are already known.
 func TestPayoutsReportsKnownReferencesOfANewFile(t *testing.T) {
 	service := startService(t)
 	args := append(serviceFlags(t, service.URL, filepath.Join(t.TempDir(), "partner.db")), "payouts")

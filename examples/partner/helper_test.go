@@ -73,7 +73,7 @@ func fileWith(t *testing.T, text string) string {
 func command(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	var out output
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // should it serve
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // ends a command that serves by mistake
 	defer cancel()
 	args = append([]string{"-addr", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...)
 	assert.Equal(t, code, run(ctx, args, from(), &out, &out), "%s", &out)

@@ -105,7 +105,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.Func("database", "`address` of the database: postgres://..., or the path of a SQLite file (DATABASE_URL);\n"+
 		"the fake has a SQLite file that is removed at the end", text(&set.Database))
 	flags.StringVar(&set.Witness, "witness", "",
-		"`file` that detects a restored database, on another volume than the database; with PostgreSQL there is no default")
+		"`file` that detects a restored database, not on the volume of the database; with PostgreSQL there is no default")
 	flags.Func(
 		"service", "`address` of the service (PAYMENTSVC_URL; without either a fake inside this process)", text(&set.Service),
 	)

@@ -210,7 +210,7 @@ func closings(t *testing.T, text string) (address string, ends chan error) {
 			in := bufio.NewReader(conn)
 			err = readRequest(in) // a reset may arrive before the request
 			if err == nil {
-				if text != "" { // after a reset, a write would take the error of the read
+				if text != "" { // after a reset, a write would consume the error that ReadByte must return
 					_, _ = io.WriteString(conn, text)
 				}
 				_, err = in.ReadByte()

@@ -172,7 +172,7 @@ func (l *Ledger) Tx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx)
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after Commit
 	if l.Dialect == SQLite {
-		// A first statement that writes gives the transaction SQLite's only lock from its start.
+		// The first statement writes, so the transaction holds SQLite's only lock for writing from its start.
 		if _, err := tx.ExecContext(ctx, `UPDATE durable_mark SET mark = mark + 1`); err != nil {
 			return err
 		}

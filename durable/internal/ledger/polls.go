@@ -20,7 +20,7 @@ func (p Poll) ClaimedBefore(age int64) bool {
 }
 
 // DuePolls returns due unknown rows, except payouts without an order_id. It commits the next due times first, so that
-// only one process polls for a row. After patience polls, it flags a row without a review reason for review.
+// only one process polls for a row. After patience polls, it flags a row for review if the row has no review reason.
 func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
 	const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
 	return l.postpone(ctx, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows

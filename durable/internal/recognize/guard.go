@@ -19,9 +19,9 @@
 // committed before C, so a restored database without C has a mark below m, and the witness has at least m. A database
 // with C has the claim, and the claim prevents a second call, even after the death of the process.
 //
-// A hold raises the mark above the witness. Other processes may have claimed rows in the restored database just before
-// the hold. On PostgreSQL, BeforeCalls therefore also requires the server and the generation of the claim. Each hold
-// changes the generation.
+// A hold raises the mark above the witness, so the mark does not stop claims made in the restored database just before
+// the hold. On PostgreSQL, BeforeCalls therefore also requires that the server and the generation have not changed
+// since the claim. Each hold changes the generation.
 //
 // The witness is never ahead of a complete database, because m is committed before it is saved. After a crash between
 // the two steps, the witness is behind, and the calls have not begun.
@@ -199,7 +199,7 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 	switch {
 	case now.moved(g.AllowFailover):
-		return "this is another server or another copy of the tables than before"
+		return "this is another server, or another copy of the tables"
 	case witnessed > now.mark:
 		return "this is an older copy of the database than before: its mark is behind the witness"
 	case g.Witness != nil && (witnessed == 0 && before.mark > 1 || witnessed < saved):

@@ -257,8 +257,8 @@ func TestReadableSQLiteFileIsLogged(t *testing.T) {
 	}
 }
 
-// A copy has marks whose Save was interrupted. A restore of an older copy begins another history, and then the first
-// copy is restored. It lacks the claims of that history.
+// Copy A has a mark that was not saved. An older copy is restored and claims more rows. Then A is restored, without
+// these claims.
 func TestSecondRestoreToANewerCopyIsHeld(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &memory{mark: 5}
@@ -272,7 +272,7 @@ func TestSecondRestoreToANewerCopyIsHeld(t *testing.T) {
 	})
 }
 
-// The witness loses its mark while a process is open that has saved none.
+// The witness loses its mark while a process without a saved mark is open.
 func TestWitnessThatIsLostAfterOpenIsHeldBeforeCalls(t *testing.T) {
 	db, w := postgres(t), &memory{}
 	require.NoError(t, beforeCalls(t, mustOpen(t, db, w), db))

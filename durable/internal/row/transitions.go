@@ -110,8 +110,8 @@ func (r *Row) EndLease(token string) error {
 	return nil
 }
 
-// Absent applies a response that the service does not have the payment. The caller waits for Config.Grace before the
-// poll. claims is Row.Claims at the time of the poll, and late reports that the payer has left.
+// Absent applies a response showing that the service does not have the payment. The caller waits for Config.Grace
+// before the poll. claims is Row.Claims at the time of the poll, and late reports that the payer has left.
 func (r *Row) Absent(claims int64, late bool) error {
 	if r.Kind != Payment || r.State != Unknown || r.Claims != claims || r.OrderID != "" || r.OrderIDTaken {
 		return ErrChanged

@@ -187,7 +187,7 @@ func (f *flight) record(jobs ...string) {
 	synctest.Wait()
 }
 
-// pause ends a round with the record of its completions during a pause.
+// pause ends a round that records its completions and reports a pause.
 func (f *flight) pause() {
 	result := recorded(f.Request)
 	result.Paused = true
@@ -195,7 +195,7 @@ func (f *flight) pause() {
 	synctest.Wait()
 }
 
-// elapse ends a round with the record of its completions after a timed pause.
+// elapse ends a round that records its completions and reports the end of a timed pause.
 func (f *flight) elapse() {
 	result := recorded(f.Request)
 	result.Elapsed = true

@@ -67,7 +67,7 @@ type Scheduler[Job, Done any] struct {
 	worker      *worker // the active Run or RunBatch
 	closed      bool
 	unresolved  []string // tokens of claims with an unknown commit, which may still arrive
-	oddPayment  bool     // maxPayments has last rounded up
+	oddPayment  bool     // maxPayments rounded the last odd number up
 	tokens      float64  // claims allowed by PerSecond
 	filled      time.Time
 	refillTimer *time.Timer // starts the round for the next claim that PerSecond allows

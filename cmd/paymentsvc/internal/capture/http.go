@@ -309,8 +309,8 @@ var traceTime = regexp.MustCompile(`(?m)^[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} (?
 // its carriage return.
 var lineOfCurl = regexp.MustCompile(`^(\* |[{}] \[|curl: \(|Note: |Warning: |\r|[ 0-9.:kMGTP-]{40})`)
 
-// between returns the range of the first text not printed by curl between the request, which ends at the position at,
-// and the response. A progress meter can precede the response on its line.
+// between searches data from at, the end of the request, to the response. It returns the range of the first text that
+// curl did not print. A progress meter can precede the response on its line.
 func between(data string, at int) (from, to int) {
 	before, _, _ := strings.Cut(data[at:], "< HTTP/")
 	from, to = at+len(before), at+len(before)

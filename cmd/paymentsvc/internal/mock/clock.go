@@ -164,7 +164,7 @@ func putClock(c *call, in clockIn) (int, any, error) {
 	to := func(now time.Time) time.Time { return *cmp.Or(in.Now, &now) }
 	due, ok := c.clock.set(to, in.Frozen, in.Timestamps)
 	if !ok {
-		return 0, nil, invalid("now", "now: the clock cannot go back, and not by more than 292 years forward")
+		return 0, nil, invalid("now", "now: the clock cannot go back, or forward by more than 292 years")
 	}
 	return c.clock.answer(due)
 }

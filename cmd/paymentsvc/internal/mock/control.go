@@ -32,8 +32,8 @@ const (
 	writeTimeout = time.Minute // limits the writing of a response or a page
 )
 
-// route is an operation of the control API. handle returns the HTTP status and the response, which is a value to encode
-// as JSON or a rawText. With status 204, only the status is sent.
+// route is an operation of the control API. handle returns the HTTP status and the response, a rawText or a value to
+// encode as JSON. With status 204, only the status is sent.
 type route struct {
 	method, pattern string
 	main            bool // only in the main session
@@ -135,7 +135,7 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 // writeJSON writes value, which must encode as an object, with the version of the API as its first member, "v": 1. It
-// does not change a json.RawMessage.
+// does not add the version to a json.RawMessage.
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	text, err := json.Marshal(value)
 	if err != nil || len(text) < 2 || text[0] != '{' {
@@ -225,7 +225,7 @@ func mapped[V, R any](values []V, convert func(V) R) []R {
 	return results
 }
 
-// checkQuery rejects each name in the query. The two lists check their filters themselves.
+// checkQuery rejects each name in the query. GET /orders and GET /messages check their filters themselves.
 func (r route) checkQuery(query url.Values) error {
 	isGet := r.method == http.MethodGet
 	if isGet && (r.pattern == "/orders" || r.pattern == "/messages") {
@@ -255,11 +255,11 @@ func writeAnswer(w http.ResponseWriter, status int, answer any, err error) {
 	}
 }
 
-// rawText is a response in another format than JSON.
+// rawText is a response in a format other than JSON.
 type rawText []byte
 
-// checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could be DNS rebinding: the name of a
-// foreign site with the address of the mock server. The site's scripts would then have the mock server's origin.
+// checkHost accepts localhost, IP addresses and Options.Hosts. Any other name could be a foreign site's name with the
+// address of the mock server (DNS rebinding). The browser would then give the site's scripts access to the mock server.
 func (m *Mock) checkHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

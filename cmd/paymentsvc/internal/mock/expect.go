@@ -20,7 +20,7 @@ type claim struct {
 	one, many string // the counted events
 	filters   []string
 	isError   bool                // counts errors, so the count must be 0
-	about     func(*message) bool // the checked messages: without any, nothing is tested; nil accepts a count of 0
+	about     func(*message) bool // the checked messages, of which the expectation needs one; nil needs none
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 

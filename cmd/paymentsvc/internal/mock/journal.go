@@ -265,8 +265,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest returns at most limit matching messages, the newest first, without the newest skip ones. matches is the number
-// of all matching messages. match must not use the journal.
+// newest omits the newest skip matching messages, and returns at most limit of the others, the newest first. matches is
+// the number of all matching messages. match must not use the journal.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

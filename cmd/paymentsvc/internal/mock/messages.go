@@ -42,7 +42,7 @@ type messageOut struct {
 	Faults        []int       `json:"faults"`
 }
 
-// rejected is the reason of a rejection by the mock server.
+// rejected is the reason for a rejection by the mock server.
 type rejected struct {
 	Problem string `json:"problem"`
 	Message string `json:"message"`

@@ -35,7 +35,7 @@ type Options struct {
 	ErrorCode, ErrorMessage string
 	// ErrorFormat is the format of errors, see [ErrorFormats]. "" means "fields".
 	ErrorFormat string
-	// SchemeText is the text form of Scheme, for the settings and the reasons of wrong signatures.
+	// SchemeText is the text form of Scheme, for the settings and the reasons for wrong signatures.
 	SchemeText string
 	// Notify is the address for notifications that match no text of Receivers. "", the default, sends none of these.
 	Notify string
