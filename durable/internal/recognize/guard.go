@@ -186,7 +186,7 @@ func (g *Guard) recognize(ctx context.Context) (done bool, err error) {
 			WHERE fingerprint = $3 AND timeline = $4`, identity, timeline, now.storedIdentity, now.storedTimeline)
 		return false, err
 	}
-	if g.Witness != nil && witnessed == 0 {
+	if g.Witness != nil && (witnessed == 0 || now.mark == 0) {
 		return false, g.first(ctx)
 	}
 	g.mu.Lock()
@@ -200,20 +200,25 @@ func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 	switch {
 	case now.moved(g.AllowFailover):
 		return "this is another server, or another copy of the tables"
-	case witnessed > now.mark:
+	case witnessed > max(now.mark, firstMark):
 		return "this is an older copy of the database than before: its mark is behind the witness"
-	case g.Witness != nil && (witnessed == 0 && before.mark > 1 || witnessed < saved):
+	case g.Witness != nil && (witnessed == 0 && before.mark > 0 || witnessed < saved):
 		return "the database was used before, and the witness has lost its mark"
 	}
 	return ""
 }
 
-// first stores the first mark, 1. It does not increment the mark, so a repetition after a crash is harmless.
+// firstMark is the mark before any claim.
+const firstMark = 1
+
+// first stores the first mark, in the witness and then in the database. So a database with a mark proves that the witness
+// had one too. A repetition after a crash is harmless.
 func (g *Guard) first(ctx context.Context) error {
-	if _, err := g.DB.ExecContext(ctx, `UPDATE durable_mark SET mark = 1 WHERE mark = 0`); err != nil {
+	if err := g.save(ctx, firstMark); err != nil {
 		return err
 	}
-	return g.save(ctx, 1)
+	_, err := g.DB.ExecContext(ctx, `UPDATE durable_mark SET mark = $1 WHERE mark = 0`, firstMark)
+	return err
 }
 
 // snapshot contains the values that one statement has read.

@@ -74,13 +74,14 @@ func TestMarksOfDatabaseAndWitnessAreCompared(t *testing.T) {
 		held              bool
 	}{
 		{"new", 0, 0, false},
-		{"the first Open was interrupted before Save", 1, 0, false},
+		{"the first Open was interrupted after Save", 0, 1, false},
 		{"equal", 5, 5, false},
 		{"an increment was interrupted before Save", 6, 5, false},
 		{"the database is older", 4, 9, true},
 		{"the database is older by one", 4, 5, true},
 		{"the database is new", 0, 5, true},
 		{"the witness is lost", 5, 0, true},
+		{"the witness is lost, and the copy is from before the first claim", 1, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, func(t *testing.T, db database) {
