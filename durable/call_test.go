@@ -94,7 +94,7 @@ func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 			}},
 		} {
 			r.before = func(int, string) error { return test.err }
-			row, err := s.Pay(pay, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+			row, err := s.Pay(pay, NewPayment{Key: fmt.Sprint("b", n), Type: paymentsvc.PaymentTypeCard, Amount: ten})
 			require.NoError(t, err)
 			payout := queue(t, s, payouts(fmt.Sprint("p", n), 1)...)[0].UserData
 			_, err = s.RunBatch(context.WithValue(t.Context(), spanKey{}, "the job"), BatchLimit{})
@@ -220,6 +220,7 @@ func TestInvisibleSpellingsAreRejected(t *testing.T) {
 		}
 		require.ErrorIs(t, NewPayment{Key: text, Type: paymentsvc.PaymentTypeCard, Amount: ten}.check(), ErrInvalid, name)
 	}
+	require.ErrorIs(t, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten}.check(), ErrInvalid, "without a key")
 	for _, text := range []string{"März 2026/7", "зарплата №5", "給与 1"} {
 		require.NoError(t, NewPayout{Reference: text, Amount: ten, Destination: text}.check())
 	}
@@ -292,7 +293,7 @@ func TestCallGoesOnWhenItsCallerLeaves(t *testing.T) {
 		assert.Equal(t, StatePending, get(t, s, q[0].UserData).State)
 		ctx, cancel = context.WithCancel(t.Context())
 		leave = cancel
-		r, err := s.Pay(ctx, NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		r, err := s.Pay(ctx, NewPayment{Key: "b", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.NoError(t, err)
 		waitUntil(t, func() bool { return get(t, s, r.UserData).State == StatePending })
 		require.NoError(t, ended)
@@ -305,7 +306,7 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 		f := &service{}
 		s := openStore(t, db, Config{Service: f})
 		db.Exec(t, `ALTER TABLE durable_rows RENAME TO away`)
-		_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+		_, err := s.Pay(t.Context(), NewPayment{Key: "b", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 		require.Error(t, err)
 		_, err = s.insert(t.Context(), job{Claim: ledger.Claim{UserData: "u", Type: "card", Amount: ten, Token: "T"}}, "")
 		require.Error(t, err)

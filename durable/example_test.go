@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -185,15 +186,12 @@ func ExampleStore_Pay() {
 		a.mux.Handle("/notifications", webhook.Handler(store.Notified))
 		a.mux.HandleFunc("POST /pay", func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 16<<10) // FormValue would write a large form to the disk
-			basket := r.FormValue("basket")
-			if basket == "" { // with Key "", each call would be a new payment
-				http.Error(w, "There is no basket.", http.StatusBadRequest)
-				return
-			}
 			row, err := store.Pay(r.Context(), durable.NewPayment{
-				Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10.50"),
+				Key: r.FormValue("basket"), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10.50"),
 			})
 			switch clear := row.ReviewReason == ""; { // otherwise the service contradicts itself
+			case errors.Is(err, durable.ErrInvalid), errors.Is(err, durable.ErrConflict), errors.Is(err, durable.ErrPruned):
+				http.Error(w, "This basket cannot be paid.", http.StatusBadRequest) // no basket, or it has another payment
 			case err != nil:
 				http.Error(w, "Please try again.", http.StatusServiceUnavailable) // with the same basket
 			case clear && row.State == durable.StatePending && row.RedirectURL != "":
@@ -216,7 +214,7 @@ func ExampleStore_Pay() {
 	// a visit: 200 Thank you.
 	// a refund: 200
 	// shipments: 1 refunds: 1
-	// without a basket: 400 There is no basket.
+	// without a basket: 400 This basket cannot be paid.
 	//
 	// a large form: 400
 }

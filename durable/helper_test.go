@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -464,10 +465,10 @@ func runBatch(t testing.TB, s *Store, want error) int {
 	return calls
 }
 
-// pay pays with a card.
+// pay pays with a card. The key "" means a new key.
 func pay(t testing.TB, s *Store, key string) Row {
 	t.Helper()
-	r, err := s.Pay(t.Context(), NewPayment{Key: key, Type: paymentsvc.PaymentTypeCard, Amount: ten})
+	r, err := s.Pay(t.Context(), NewPayment{Key: cmp.Or(key, rand.Text()), Type: paymentsvc.PaymentTypeCard, Amount: ten})
 	require.NoError(t, err)
 	return r
 }

@@ -24,12 +24,9 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 		return Row{}, err
 	}
 	j := job{begun: s.now(), Claim: ledger.Claim{
-		Kind: row.Payment, UserData: paymentsvc.NewUserData(), Type: string(p.Type), Amount: p.Amount,
+		Kind: row.Payment, UserData: derived(s.c.Project, KindPayment, p.Key), Type: string(p.Type), Amount: p.Amount,
 		Token: rand.Text(), Claims: 1,
 	}}
-	if p.Key != "" {
-		j.UserData = derived(s.c.Project, KindPayment, p.Key)
-	}
 	type stored struct {
 		added bool
 		err   error
@@ -40,7 +37,7 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 		added, err := s.insert(ctx, j, p.Key)
 		inserted <- stored{added, err}
 		if added && err == nil {
-			s.startPayment(context.WithoutCancel(ctx), j, p.Key != "")
+			s.startPayment(context.WithoutCancel(ctx), j)
 		}
 	})
 	if !open {
@@ -70,7 +67,7 @@ func (s *Store) Pay(ctx context.Context, p NewPayment) (Row, error) {
 // begins.
 func (s *Store) insert(ctx context.Context, j job, key string) (added bool, err error) {
 	s.step(StepClaim)
-	r := newPayment(NewPayment{key, paymentsvc.PaymentType(j.Type), j.Amount}, j.UserData)
+	r := s.newPayment(NewPayment{key, paymentsvc.PaymentType(j.Type), j.Amount})
 	added, err = s.ledger.Pay(ctx, r, j.Token, s.c.Lease.Milliseconds())
 	if err != nil {
 		s.scheduler.AddUnresolved(j.Token)
@@ -85,16 +82,14 @@ func (s *Store) insert(ctx context.Context, j job, key string) (added bool, err 
 
 // startPayment calls the service, unless a notification shows that the service already has the payment. This happens
 // after the restore of a backup without the row.
-func (s *Store) startPayment(ctx context.Context, j job, keyed bool) {
-	if keyed {
-		known, err := s.applyNotices(ctx, j.UserData)
-		if known {
-			return
-		}
-		if err != nil { // the notification prevents another claim until it is applied
-			s.scheduler.Record(ctx, s.completion(callResult{job: j, Result: row.Result{Kind: row.NotCalled}, err: err}, 0))
-			return
-		}
+func (s *Store) startPayment(ctx context.Context, j job) {
+	known, err := s.applyNotices(ctx, j.UserData)
+	if known {
+		return
+	}
+	if err != nil { // the notification prevents another claim until it is applied
+		s.scheduler.Record(ctx, s.completion(callResult{job: j, Result: row.Result{Kind: row.NotCalled}, err: err}, 0))
+		return
 	}
 	s.scheduler.Record(ctx, s.completion(s.call(ctx, j), 0))
 }
@@ -121,7 +116,7 @@ func (s *Store) existingPayment(ctx context.Context, userData string, p NewPayme
 		switch hash, found := pruned[userData]; {
 		case err != nil:
 			return Row{}, fmt.Errorf("durable: pay: %w", err)
-		case found && hash == newPayment(p, userData).Hash():
+		case found && hash == s.newPayment(p).Hash():
 			return Row{}, fmt.Errorf("%w: key %q", ErrPruned, p.Key)
 		case found:
 			return Row{}, fmt.Errorf("%w: key %q", ErrConflict, p.Key)

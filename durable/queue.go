@@ -31,11 +31,7 @@ func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) 
 		if err := one.check(); err != nil {
 			return nil, fmt.Errorf("payment %d: %w", i, err)
 		}
-		r := newPayment(one, paymentsvc.NewUserData())
-		if one.Key != "" {
-			r.UserData = derived(s.c.Project, KindPayment, one.Key)
-		}
-		rows = append(rows, newRow{r, i})
+		rows = append(rows, newRow{s.newPayment(one), i})
 	}
 	return s.queueRows(ctx, tx, rows)
 }
@@ -57,9 +53,10 @@ func (s *Store) QueuePayouts(ctx context.Context, tx *sql.Tx, p ...NewPayout) ([
 	return s.queueRows(ctx, tx, rows)
 }
 
-func newPayment(p NewPayment, userData string) ledger.NewRow {
+func (s *Store) newPayment(p NewPayment) ledger.NewRow {
 	return ledger.NewRow{
-		Kind: row.Payment, UserData: userData, Reference: p.Key, Type: string(p.Type), Amount: p.Amount.String(),
+		Kind: row.Payment, UserData: derived(s.c.Project, KindPayment, p.Key), Reference: p.Key, Type: string(p.Type),
+		Amount: p.Amount.String(),
 	}
 }
 

@@ -190,7 +190,7 @@ func TestRunDrains(t *testing.T) {
 					require.NoError(t, <-ended)
 					assert.Equal(t, StatePending, (<-paid).State)
 					assert.Equal(t, StatePending, get(t, s, payout).State)
-					_, err := s.Pay(t.Context(), NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: ten})
+					_, err := s.Pay(t.Context(), NewPayment{Key: "b", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 					require.ErrorIs(t, err, ErrClosed)
 					return
 				}

@@ -24,8 +24,8 @@ func (p NewPayment) check() error {
 		return fmt.Errorf("%w: NewPayment.Type %q is unknown", ErrInvalid, p.Type)
 	case p.Amount.Sign() <= 0:
 		return fmt.Errorf("%w: NewPayment.Amount must be positive", ErrInvalid)
-	case !plain(p.Key) || ambiguous(p.Key):
-		return fmt.Errorf("%w: NewPayment.Key must be UTF-8 in NFC without invisible characters, and %d bytes or less",
+	case p.Key == "" || !plain(p.Key) || ambiguous(p.Key):
+		return fmt.Errorf("%w: NewPayment.Key must be UTF-8 in NFC without invisible characters, and 1 to %d bytes",
 			ErrInvalid, maxReference)
 	}
 	return nil

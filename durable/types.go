@@ -57,10 +57,13 @@ func (s State) Final() bool { return s == StateSucceeded || s == StateFailed || 
 
 // NewPayment is a payment to start.
 type NewPayment struct {
-	// Key identifies the payment in your system, such as the id of a basket. A second Pay with the same Key returns the
-	// first payment without a call. For another attempt, use a new Key, such as the basket with a number, and only after
-	// the first payment is StateFailed or StateRejected. With "", each call is a new payment, so reject an empty basket.
-	// Key is limited as [NewPayout].Reference is.
+	// Key identifies the payment in your system, such as the id of a basket. It is required, with the limits of
+	// [NewPayout].Reference. A second Pay with the same Key returns the first payment without a call. For another attempt,
+	// use a new Key, such as the basket with a number, and only after the first payment is StateFailed or StateRejected.
+	//
+	// Never use a Key for another purchase, because the payment's user_data is derived from Config.Project and Key. A new
+	// or restored database may number baskets again, and an old SUCCESS would then pay for the new basket. So use a random
+	// id, such as a UUID.
 	Key string
 	// Type and Amount are required. Amount must be positive.
 	Type   paymentsvc.PaymentType

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"flag"
 	"fmt"
@@ -208,7 +209,9 @@ func writes(s *durable.Store) []measured {
 		}},
 		{"sweep", "durable_rows_unknown", s.Sweep},
 		{"checkout", "durable_rows_pkey", func(ctx context.Context) error {
-			p := durable.NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("1")}
+			p := durable.NewPayment{
+				Key: rand.Text(), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("1"),
+			}
 			_, err := s.Pay(ctx, p)
 			return err
 		}},

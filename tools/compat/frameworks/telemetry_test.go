@@ -213,7 +213,7 @@ func TestTracesOfDurableConnectCallsAttemptsAndChanges(t *testing.T) {
 
 	ctx, checkout := o.traces.Tracer("shop").Start(t.Context(), "checkout")
 	amount := paymentsvc.MustParseAmount("10.50")
-	_, err = store.Pay(ctx, durable.NewPayment{Type: paymentsvc.PaymentTypeCard, Amount: amount})
+	_, err = store.Pay(ctx, durable.NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: amount})
 	require.NoError(t, err)
 	checkout.End()
 	tx, err := db.BeginTx(t.Context(), nil)
