@@ -9,7 +9,7 @@
 //		Witness: durable.FileWitness("/mnt/another-volume/witness"), // notices a restored database
 //		OnChange: func(ctx context.Context, tx *sql.Tx, e durable.Event) error {
 //			if e.Row.Kind == durable.KindPayment && e.To == durable.StateSucceeded {
-//				return ship(ctx, tx, e.Row.Reference) // commits together with the payment
+//				return ship(ctx, tx, e.Row.Reference) // after an error, called again later
 //			}
 //			return nil
 //		},
@@ -17,7 +17,7 @@
 //	go store.Run(ctx)
 //
 //	row, err := store.Pay(ctx, durable.NewPayment{Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: amount})
-//	// basket must not be "". For StatePending, show a page with a link to row.RedirectURL, because the payer may have
+//	// No two purchases may have one basket. For StatePending, show a page with a link to row.RedirectURL, because the payer may have
 //	// paid already. For StateSucceeded, thank the payer. For StateFailed and StateRejected, offer a new attempt with a
 //	// new Key. For any other state, and any row with a ReviewReason, show "we are finding out".
 //

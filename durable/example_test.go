@@ -167,7 +167,7 @@ func ExampleStore_Pay() {
 				case e.Refund != nil: // it may come before the payment's success, so ship must look for it
 					return refunded(ctx, tx, e.Row.Reference, *e.Refund)
 				case e.Row.Kind == durable.KindPayment && e.To == durable.StateSucceeded:
-					return ship(ctx, tx, e.Row.Reference) // commits together with the payment
+					return ship(ctx, tx, e.Row.Reference) // after an error, called again later
 				}
 				return nil
 			},

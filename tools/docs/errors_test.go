@@ -282,6 +282,8 @@ func failedConnections(t *testing.T) []error {
 	list := []error{
 		late,
 		failure(t, startPayment, failing(io.EOF)),
+		failure(t, startPayment, failing(io.ErrUnexpectedEOF)),
+		failure(t, startPayment, failing(syscall.ECONNRESET)),
 		failure(t, startPayment, at(strings.Replace(server.URL, "http:", "https:", 1))),
 		failure(t, startPayment, over(proxied)),
 		failure(t, startPayment, over(unreachable)),

@@ -9,14 +9,16 @@ import threading
 import time
 import unittest
 import urllib.request
+from decimal import Decimal
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 
 SECRET = os.environ["SECRET"].encode()
 TOLERANCE = 300  # seconds; the interface document specifies no tolerance
+PRICE, FINAL = Decimal("10.50"), ("SUCCESS", "FAILURE")
 mock = {}
-paid = set()  # stands for a table
+results = {}  # stands for a table
 app = FastAPI()
 
 
@@ -35,9 +37,9 @@ async def notifications(request: Request):
         raise HTTPException(401)
     if not timestamps[0].isascii() or not timestamps[0].isdigit() or abs(time.time() - int(timestamps[0])) > TOLERANCE:
         raise HTTPException(401)
-    notification = json.loads(body)
-    if (notification["event"], notification["status_description"]) == ("payment.status_changed", "SUCCESS"):
-        paid.add(notification["user_data"])  # a duplicate changes nothing
+    n = json.loads(body, parse_float=Decimal)
+    if n["event"] == "payment.status_changed" and n["status_description"] in FINAL and n["amount"] == PRICE:
+        results.setdefault(n["user_data"], n["status_description"])  # never overwritten
     return {}
 
 
@@ -51,7 +53,7 @@ def call(endpoint, **fields):
 @app.post("/orders/{user_data}")
 def order(user_data: str):
     try:
-        return call("init_payment/card", amount=10.5, user_data=user_data)
+        return call("init_payment/card", amount=float(PRICE), user_data=user_data)
     except OSError:  # the outcome is unknown: never start the payment again
         return call("status_payment", user_data=user_data)
 
@@ -83,10 +85,13 @@ class ShopTest(unittest.TestCase):
         post(control + "/expect", {"that": "started", "user_data": "order-1", "count": 1})
         for fault in ["forged", "unsigned", "altered", "late"]:
             post(control + "/notifications", {"order_id": found["order_id"], "faults": [fault]})
-        self.assertEqual(paid, set())
+        other = call("init_payment/card", amount=1, user_data="order-2")
+        post(f"{control}/orders/{other['order_id']}/settle", {"status": "SUCCESS"})
+        self.assertEqual(results, {})
         post(control + "/expect", {"that": "forgeries_refused"})
         post(f"{control}/orders/{found['order_id']}/settle", {"status": "SUCCESS"})
-        self.assertEqual(paid, {"order-1"})
+        post(f"{control}/orders/{found['order_id']}/refund", {"amount": 10.5, "status": "SUCCESS"})
+        self.assertEqual(results, {"order-1": "SUCCESS"})
 
 
 if __name__ == "__main__":
