@@ -9,6 +9,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
+	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
 // Pause stops all claims except those of [Store.Pay], in all processes, until [Store.Resume]. The database stores the
@@ -124,7 +125,16 @@ func (s *Store) checkHold(ctx context.Context) error {
 // graceAfterHold returns the rest of Grace after the last hold. A restored database may lack the claims of requests in
 // flight.
 func (s *Store) graceAfterHold(now, heldAt int64) time.Duration {
-	return s.c.Grace - time.Duration(now-heldAt)*time.Millisecond
+	return s.c.Grace - s.waited(row.Claim{ClaimedAt: heldAt}, now)
+}
+
+// waited returns the time since a claim. If the time of the claim is in the future, the database's clock was wrong, so
+// this process must watch the claim.
+func (s *Store) waited(claim row.Claim, now int64) time.Duration {
+	if now < claim.ClaimedAt {
+		return s.leases.since(claim, s.now())
+	}
+	return time.Duration(now-claim.ClaimedAt) * time.Millisecond
 }
 
 // anotherHold adds the generation to an ErrChanged, and returns other errors unchanged.

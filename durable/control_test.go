@@ -283,6 +283,98 @@ func TestPaymentWaitsForGraceAfterAFailover(t *testing.T) {
 	})
 }
 
+// A backup is restored twice. An operator has compared the payouts with the service's list between the restores.
+func TestReleaseOfAnEarlierRestoreIsRejected(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{}
+		s, clock := openClocked(t, db, Config{Service: f})
+		queue(t, s, payouts("a", 2)...)
+		backup, err := dbtest.CopyRows(t.Context(), db.DB)
+		require.NoError(t, err)
+		restore := func() int64 {
+			require.NoError(t, backup.Restore(t.Context(), db.DB))
+			pass(t, db, clock, time.Minute)
+			generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+			require.NoError(t, err)
+			pass(t, db, clock, s.c.Grace)
+			return generation
+		}
+		compared := restore()
+		release(t, s, 2)
+		require.Equal(t, 2, runBatch(t, s, nil))
+		restore()
+		_, err = s.Release(t.Context(), "ada", compared, Filter{})
+		require.ErrorIs(t, err, ErrChanged)
+		runBatch(t, s, ErrHeld)
+		f.requireStarts(t, 2)
+	})
+}
+
+// A restored database has the first claim of a payment, which this process has watched. The request of the second claim
+// is late.
+func TestStartingPaymentWaitsForGraceAfterAHold(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		s, clock := openClocked(t, db, Config{Service: f})
+		tx := begin(t, db.DB)
+		_, err := s.QueuePayments(t.Context(), tx, NewPayment{Key: "k", Type: "card", Amount: ten})
+		require.NoError(t, errors.Join(err, tx.Commit()))
+		jobs := claim(t, s, 1, 1, "first")
+		require.Len(t, jobs, 1)
+		require.NoError(t, s.Sweep(t.Context())) // watches the claim
+		backup, err := dbtest.CopyRows(t.Context(), db.DB)
+		require.NoError(t, err)
+		require.NoError(t, s.settle(t.Context(), jobs[0], callResult{Result: row.Result{Kind: row.NotSent}}))
+		for range 8 {
+			pass(t, db, clock, 30*time.Second)
+			require.NoError(t, s.Sweep(t.Context()))
+		}
+		require.Equal(t, 1, runBatch(t, s, nil))
+		require.NoError(t, backup.Restore(t.Context(), db.DB))
+		_, err = s.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		for range 3 {
+			pass(t, db, clock, time.Second)
+			require.NoError(t, s.Sweep(t.Context()))
+		}
+		assert.Equal(t, StateUnknown, get(t, s, jobs[0].UserData).State, "a request from before the hold may arrive")
+	})
+}
+
+// The database's clock was a year ahead during a hold.
+func TestHoldFromAWrongClockEnds(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		s, clock := openClocked(t, db, Config{})
+		queue(t, s, payouts("a", 2)...)
+		setClock(t, db, clock.Now().Add(365*24*time.Hour))
+		generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+		require.NoError(t, err)
+		setClock(t, db, clock.Now())
+		_, err = s.Release(t.Context(), "ada", generation, Filter{})
+		require.ErrorIs(t, err, ErrUndecidable)
+		pass(t, db, clock, s.c.Grace)
+		_, err = s.Release(t.Context(), "ada", generation, Filter{})
+		assert.NoError(t, err)
+	})
+}
+
+// The hold begins Grace again for the last claim of this process.
+func TestHoldOfAnUnknownRowIsNoRestore(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return unanswered("") }}
+		s, clock := openClocked(t, db, Config{Service: f})
+		send(t, s, payouts("a", 1)...)
+		pass(t, db, clock, time.Second)
+		generation, err := s.HoldPayouts(t.Context(), "ada", "by hand")
+		require.NoError(t, err)
+		queue(t, s, payouts("b", 1)...)
+		pass(t, db, clock, time.Second)
+		runBatch(t, s, ErrHeld)
+		got := status(t, s)
+		assert.Equal(t, []any{generation, "ada", "by hand"}, []any{got.Generation, got.HoldBy, got.HoldReason})
+	})
+}
+
 // Payouts that an operator has compared after one hold are not released after the next one.
 func TestReleaseIsOfOneHold(t *testing.T) {
 	each(t, func(t *testing.T, db database) {

@@ -102,8 +102,11 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 
 // decide applies d to r if d fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
+	generation := r.Generation
 	if d.Kind == DecideResend || d.Kind == DecideUnpaid {
-		if err := s.checkNothingArrives(ctx, tx, r); err != nil {
+		var err error
+		generation, err = s.checkNothingArrives(ctx, tx, r, d.OrderID)
+		if err != nil {
 			return err
 		}
 	}
@@ -133,10 +136,7 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	case DecideFound:
 		r.State = row.Pending
 	case DecideResend:
-		r.State, r.ErrorCode, r.MayHaveStarted, r.Due = row.Created, "", true, 0
-		if err := tx.CurrentGeneration(ctx, r); err != nil {
-			return err
-		}
+		r.State, r.ErrorCode, r.MayHaveStarted, r.Due, r.Generation = row.Created, "", true, 0, generation
 	case DecideAcknowledge:
 	}
 	r.ReviewReason = ""
@@ -144,32 +144,30 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 }
 
 // checkNothingArrives returns an error if the last request may still arrive, or if a notification is not applied yet.
-// Even an unapplied notification shows that the service has the row.
-func (s *Store) checkNothingArrives(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
-	now, heldAt, err := tx.Now(ctx)
+// Even an unapplied notification shows that the service has the row. It returns the generation of the hold that it has
+// compared, so a later hold also holds r. orderID is that of the decision, or "".
+func (s *Store) checkNothingArrives(
+	ctx context.Context, tx *ledger.Tx, r *row.Row, orderID string,
+) (generation int64, err error) {
+	now, heldAt, generation, err := tx.Hold(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if s.graceLeft(r, now) > 0 || s.graceAfterHold(now, heldAt) > 0 && r.OrderID == "" {
-		return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
+		return 0, fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
 			ErrUndecidable, s.c.Grace)
 	}
-	unnotified, err := tx.Unnotified(ctx, r)
+	unnotified, err := tx.Unnotified(ctx, r, orderID)
 	if err == nil && !unnotified {
 		err = fmt.Errorf("%w: a notification about the row is not applied yet", ErrUndecidable)
 	}
-	return err
+	return generation, err
 }
 
-// graceLeft returns the rest of Grace of an unknown row without an order_id. If the time of the claim is in the
-// future, the database's clock was wrong, so this process must watch the row for Grace.
+// graceLeft returns the rest of Grace of an unknown row without an order_id.
 func (s *Store) graceLeft(r *row.Row, now int64) time.Duration {
 	if r.State != row.Unknown || r.OrderID != "" || r.OrderIDTaken {
 		return 0
 	}
-	waited := time.Duration(now-r.ClaimedAt) * time.Millisecond
-	if waited < 0 {
-		waited = s.leases.since(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, s.now())
-	}
-	return s.c.Grace - waited
+	return s.c.Grace - s.waited(row.Claim{UserData: r.UserData, Claims: r.Claims, ClaimedAt: r.ClaimedAt}, now)
 }

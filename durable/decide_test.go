@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"testing"
 	"time"
@@ -107,5 +109,61 @@ func TestResendAndUnpaidWaitForGrace(t *testing.T) {
 		assert.Equal(t, clock.Now().Add(s.c.Grace-time.Hour).UnixMilli(), listed().ResendAt.UnixMilli())
 		clock.Add(s.c.Grace)
 		require.NoError(t, s.Decide(t.Context(), d))
+	})
+}
+
+// A hold is committed after the decision has compared the time of the last hold. The payout then belongs to the older
+// generation, so it is held.
+func TestResendDuringAHoldIsHeld(t *testing.T) {
+	db := postgres(t)
+	f := &service{before: func(int, string) error { return refused(400, "limit") }}
+	s := openStore(t, db, Config{Service: f})
+	q := send(t, s, payouts("a", 1)...)
+	r := get(t, s, q[0].UserData)
+	require.Equal(t, StateRejected, r.State)
+	// The lock stops Decide after it has compared the hold.
+	lock := begin(t, db.DB, `LOCK TABLE durable_notifications IN ACCESS EXCLUSIVE MODE`)
+	decided := make(chan error, 1)
+	go func() {
+		decided <- s.Decide(t.Context(), Decision{Kind: DecideResend, UserData: r.UserData, By: "ada", Version: r.Version})
+	}()
+	waitUntil(t, func() bool { return db.Number(t, waiters) > 0 })
+	_, err := s.HoldPayouts(t.Context(), "ada", "a restore")
+	require.NoError(t, err)
+	require.NoError(t, lock.Commit())
+	require.NoError(t, <-decided)
+	assert.True(t, get(t, s, r.UserData).Held)
+	runBatch(t, s, ErrHeld)
+	assert.Equal(t, 1, f.calls)
+}
+
+// The service has reported a success without a user_data, which is optional (section 6). OnChange has failed, so the
+// notification waits. An operator must not make the row failed.
+func TestUnpaidWaitsForANotificationOfTheOrder(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		var fails error
+		var states []State
+		s := openStore(t, db, Config{OnChange: func(_ context.Context, _ *sql.Tx, e Event) error {
+			if fails == nil {
+				states = append(states, e.To)
+			}
+			return fails
+		}})
+		paid := pay(t, s, "k")
+		require.Equal(t, StatePending, paid.State)
+		fails = errors.New("the shop is closed")
+		require.Error(t, s.Notified(t.Context(), notice(paymentChanged, "", paid.OrderID, success)))
+		fails = nil
+		paid = get(t, s, paid.UserData)
+		d := Decision{Kind: DecideUnpaid, UserData: paid.UserData, By: "ada", Version: paid.Version}
+		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		assert.Empty(t, states)
+
+		// The operator names the order_id of an unknown row.
+		require.NoError(t, s.Notified(t.Context(), notice(paymentChanged, "", "another", success)), "it waits for its row")
+		set(t, db, paid.UserData, `state = 'unknown', order_id = '', claimed_at = 0`)
+		d.Version, d.OrderID = get(t, s, paid.UserData).Version, "another"
+		require.ErrorIs(t, s.Decide(t.Context(), d), ErrUndecidable)
+		assert.Empty(t, states)
 	})
 }

@@ -291,14 +291,15 @@ func (m *machine) decide(*rapid.T) {
 		m.ok(err)
 	}
 	if len(m.orders()) == 0 || r.State != StateCreated {
-		got, err := m.any().Status(m.ctx)
+		p := m.any() // after a wrong clock, each process watches the hold
+		got, err := p.Status(m.ctx)
 		m.ok(err)
-		_, err = m.any().Release(m.ctx, "operator", got.Generation, Filter{})
+		_, err = p.Release(m.ctx, "operator", got.Generation, Filter{})
 		if errors.Is(err, ErrUndecidable) {
 			return
 		}
 		m.ok(err)
-		m.ok(m.any().EndHold(m.ctx, "operator", got.Generation))
+		m.ok(p.EndHold(m.ctx, "operator", got.Generation))
 	}
 }
 

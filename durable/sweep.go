@@ -98,14 +98,22 @@ func (s *Store) giveUp(ctx context.Context) error {
 // shows that the service has the row, so only the end of a lease changes such a row.
 func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*row.Row) error) error {
 	err := s.ledger.Change(ctx, userData, "", func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
-		unnotified, err := tx.Unnotified(ctx, r)
+		unnotified, err := tx.Unnotified(ctx, r, "")
 		if err != nil {
 			return err
 		}
 		if !unnotified && r.State != row.Starting {
 			return ErrChanged
 		}
-		return f(r)
+		_, heldAt, _, err := tx.Hold(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(r)
+		if r.State == row.Unknown { // a restored database may lack later claims
+			r.ClaimedAt = max(r.ClaimedAt, heldAt)
+		}
+		return err
 	})
 	if errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) {
 		return nil

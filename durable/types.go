@@ -236,7 +236,7 @@ type Status struct {
 	// ReleaseAt is the end of [Config].Grace after the last hold, or zero after Grace. Until then, [Store.Release],
 	// [Store.EndHold], [DecideResend] and [DecideUnpaid] are not allowed.
 	ReleaseAt time.Time
-	// Generation increases with each hold.
+	// Generation increases with each hold. It is based on the time, so that no generation appears again after a restore.
 	Generation int64
 	// RejectionCode and Rejections are the current run of equal rejections of payouts.
 	RejectionCode string

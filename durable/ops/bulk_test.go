@@ -231,9 +231,11 @@ func TestReleaseStopsAtAnotherHold(t *testing.T) {
 		o.queue("march", slices.Repeat([]string{"1.00"}, 1001)...)
 		form := url.Values{"scope": {"all"}, "decision": {"release"}, "held": {"1"}}
 		form = o.previewed(form)
+		status, err := o.store.Status(t.Context())
+		require.NoError(t, err)
 		o.exec(fmt.Sprintf(`CREATE TRIGGER again AFTER UPDATE ON durable_mark
-			WHEN (SELECT COUNT(*) FROM durable_rows WHERE generation = 2) = %d
-			BEGIN UPDATE durable_control SET generation = 3; END`, released))
+			WHEN (SELECT COUNT(*) FROM durable_rows WHERE generation = %d) = %d
+			BEGIN UPDATE durable_control SET generation = %d; END`, status.Generation, released, status.Generation+1))
 		assert.Contains(t, o.respond(want.code, http.MethodPost, "/bulk", form), want.text)
 		o.send()
 		assert.Zero(t, o.service.total())

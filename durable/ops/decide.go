@@ -85,7 +85,8 @@ func effect(r *http.Request, list []choice) string {
 	return c.Effect
 }
 
-// decide applies the form of a row's page. The form contains the version of the row that the operator saw.
+// decide applies the form of a row's page. The form contains the version of the row that the operator saw, and the
+// generation of the last hold, because an operator must compare the row with the service again after another hold.
 func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 	d := durable.Decision{
 		Kind: durable.DecisionKind(r.PostFormValue("decision")), UserData: r.PathValue("user_data"),
@@ -100,7 +101,14 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 	case c.Sure != "" && r.PostFormValue("sure") != "yes":
 		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{Bad: unconfirmed})
 	}
-	err = p.store.Decide(r.Context(), d)
+	now, err := p.store.Status(r.Context())
+	switch {
+	case err != nil:
+	case r.PostFormValue("generation") != strconv.FormatInt(now.Generation, 10):
+		err = durable.ErrChanged
+	default:
+		err = p.store.Decide(r.Context(), d)
+	}
 	log := p.Log.With("user_data", d.UserData, "decision", d.Kind, "by", d.By)
 	switch {
 	case err == nil:
@@ -110,7 +118,8 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	case errors.Is(err, durable.ErrChanged):
 		return p.showRow(w, r, http.StatusConflict, rowView{
-			Bad: "The row has changed meanwhile, so the decision was not applied. This is its state now."})
+			Bad: "The row has changed meanwhile, or payouts are held again, so the decision was not applied. " +
+				"This is its state now."})
 	case errors.Is(err, durable.ErrUndecidable):
 		return p.showRow(w, r, http.StatusConflict, rowView{
 			Bad: "The decision does not fit the row, so it was not applied. Its last request, or a request before a hold, may " +

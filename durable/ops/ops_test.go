@@ -509,6 +509,31 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	assertTexts(t, page, "It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111")
 }
 
+// Two operators have the page of a rejected payout. The first sends it again, and a restore loses this. The second has
+// asked the service before the hold.
+func TestDecisionFromBeforeAHoldIsRejected(t *testing.T) {
+	o := newOffice(t, ops.Config{})
+	queued := o.queue("march", "3.00")
+	path := "/row/" + queued[0].UserData
+	require.Equal(t, durable.StateRejected, o.row(queued[0].UserData).State)
+	form := hidden(o.page(path), `id="choice-again"`)
+	form["decision"], form["sure"] = []string{"again"}, []string{"yes"}
+	backup, err := dbtest.CopyRows(t.Context(), o.db)
+	require.NoError(t, err)
+	o.exec(`UPDATE durable_rows SET amount = '1.00'`) // the service accepts it now
+	require.Equal(t, 303, o.request(http.MethodPost, path, form).Code)
+	o.send()
+	require.Equal(t, durable.StatePending, o.row(queued[0].UserData).State, "paid")
+
+	require.NoError(t, backup.Restore(t.Context(), o.db))
+	o.exec(`UPDATE durable_rows SET amount = '1.00'`)
+	o.send() // notices the restore
+	o.exec(`UPDATE durable_control SET held_at = 0`)
+	assert.Equal(t, 409, o.request(http.MethodPost, path, form).Code)
+	o.send()
+	assert.Equal(t, 2, o.service.starts(queued[0].UserData), "rejected once and paid once")
+}
+
 func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	control := func(do, reason string) int {

@@ -186,17 +186,19 @@ type Decision struct {
 	At                          time.Time
 }
 
-// Unnotified reports whether r's user_data appears in no unmatched notification about r's kind.
-func (tx *Tx) Unnotified(ctx context.Context, r *row.Row) (yes bool, err error) {
-	err = tx.l.one(ctx, tx, []any{&yes},
-		`SELECT {unnotified} FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData)
+// Unnotified reports whether no unmatched notification about r's kind has r's user_data, r's order_id or orderID.
+func (tx *Tx) Unnotified(ctx context.Context, r *row.Row, orderID string) (yes bool, err error) {
+	err = tx.l.one(ctx, tx, []any{&yes}, `SELECT {unnotified} AND NOT EXISTS (SELECT 1 FROM durable_notifications AS n
+			WHERE n.order_id IN (q.order_id, $2) AND n.order_id <> '' AND n.matched = 0
+				AND (n.event = 'payout.status_changed') = (q.kind = 'payout') LIMIT 1 OFFSET 0)
+		FROM durable_rows AS q WHERE q.user_data = $1`, r.UserData, orderID)
 	return yes, err
 }
 
-// Now returns the database's time and the beginning of the last hold, or 0, in Unix milliseconds.
-func (tx *Tx) Now(ctx context.Context) (now, heldAt int64, err error) {
-	err = tx.l.one(ctx, tx, []any{&now, &heldAt}, `SELECT {now}, held_at FROM durable_control`)
-	return now, heldAt, err
+// Hold returns the database's time, the beginning of the last hold, or 0, and its generation.
+func (tx *Tx) Hold(ctx context.Context) (now, heldAt, generation int64, err error) {
+	err = tx.l.one(ctx, tx, []any{&now, &heldAt, &generation}, `SELECT {now}, held_at, generation FROM durable_control`)
+	return now, heldAt, generation, err
 }
 
 // KeepDecision stores a decision with the database's time instead of d.At.

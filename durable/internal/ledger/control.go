@@ -89,8 +89,10 @@ func (l *Ledger) Hold(
 	ctx context.Context, by, reason string, keep func(context.Context, *sql.Tx) error,
 ) (generation int64, err error) {
 	err = l.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.one(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, generation = generation + 1,
-			held_by = $1, held_at = {now}, hold_reason = $2 RETURNING generation`, Storable(by), Storable(reason)); err != nil {
+		// A counter could repeat the generation of a hold that a restore has lost.
+		if err := l.one(ctx, tx, []any{&generation}, `UPDATE durable_control SET hold = 1, held_by = $1, held_at = {now},
+			generation = {greatest}(generation + 1, {now}), hold_reason = $2 RETURNING generation`,
+			Storable(by), Storable(reason)); err != nil {
 			return err
 		}
 		payments, err := l.dequeue(ctx, tx, `user_data IN (SELECT user_data FROM durable_queue WHERE kind = 'payment'){lock}`)
@@ -103,7 +105,8 @@ func (l *Ledger) Hold(
 			return err
 		}
 		// A restored database may lack later claims, so Grace begins again.
-		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET claimed_at = {now}, version = version + 1
+		if _, err := l.exec(ctx, tx, `UPDATE durable_rows SET version = version + 1,
+			claimed_at = (SELECT held_at FROM durable_control)
 			WHERE rare = 'unknown' AND order_id = ''`); err != nil || keep == nil {
 			return err
 		}
@@ -188,11 +191,6 @@ func (l *Ledger) Ready(ctx context.Context) error {
 		return fmt.Errorf("durable: not ready: %w", err)
 	}
 	return nil
-}
-
-// CurrentGeneration sets r.Generation to the current generation.
-func (tx *Tx) CurrentGeneration(ctx context.Context, r *row.Row) error {
-	return tx.l.one(ctx, tx, []any{&r.Generation}, `SELECT generation FROM durable_control`)
 }
 
 // EndRun ends the run of equal rejections, because a payout has succeeded.
