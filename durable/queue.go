@@ -136,13 +136,15 @@ type Batch struct {
 	ExpectedTotal paymentsvc.Amount
 	// Rejected is the number of invalid rows, the smallest of all imports.
 	Rejected int64
+	// References identifies the references of the rows, such as their SHA-256, or is "" before the first payout.
+	References string
 	// Pruned is the number of payouts that [Store.Prune] has deleted.
 	Pruned    int64
 	CreatedAt time.Time
 }
 
 // AddBatch stores a batch in your transaction and returns the stored batch. It ignores Line, Complete, Pruned and
-// CreatedAt of b. If the ID exists, AddBatch only reduces Rejected.
+// CreatedAt of b. If the ID exists, AddBatch only reduces Rejected, and sets References if they are "".
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
 		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and ID and Name must be UTF-8 without NUL", ErrInvalid)

@@ -84,22 +84,21 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts. With another column of references, the same file would be
-// paid again. So Import first compares the references of all rows read by earlier imports. It returns an error
-// wrapping [durable.ErrInvalid] if they differ, if a row rejected by an interrupted import is now valid, or if
-// payouts of the file are pruned and one of these references is new. After a lost connection, Import repeats the
-// transaction for up to c.Wait. If the transaction had committed, its payouts count as Known.
+// paid again. So Import returns an error wrapping [durable.ErrInvalid] if an earlier import with a payout has read other
+// references in the file. After a lost connection, Import repeats the transaction for up to c.Wait. If the transaction
+// had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or an error wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
 func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, error) {
-	i, hash := importer{ImportConfig: c}, sha256.New()
+	i, hash, references := importer{ImportConfig: c}, sha256.New(), sha256.New()
 	i.result.NewTotal = i.added.amount(c.scale())
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return i.result, fmt.Errorf("payoutcsv: %w", err)
 	}
 	var err error
 	d := digester{Hash: sha256.New()}
-	i.result.Report, err = check(io.TeeReader(file, hash), c.Options, func(row Row) {
+	i.result.Report, err = check(io.TeeReader(file, hash), c.Options, references, func(row Row) {
 		if sum, full := d.add(row); full {
 			i.checked = append(i.checked, sum)
 		}
@@ -107,120 +106,58 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 	if err != nil {
 		return i.result, err
 	}
-	i.result.Batch = hex.EncodeToString(hash.Sum(nil))
+	i.result.Batch, i.references = hex.EncodeToString(hash.Sum(nil)), hex.EncodeToString(references.Sum(nil))
 	if err := i.open(ctx); err != nil {
 		return i.result, err
 	}
 	i.result.Before = i.batch.Complete
-	if i.batch.Complete {
-		i.corrected = i.batch.Rejected - i.result.Report.Rejected
-	}
-	if i.read > 0 {
-		compare := func(ctx context.Context, _ bool) error { return i.compare(ctx) }
-		if err := i.reread(ctx, file, compare); err != nil {
-			return i.result, err
-		}
-		i.compared = i.read
-	}
-	return i.result, i.reread(ctx, file, i.store)
+	return i.result, i.reread(ctx, file)
 }
 
 // importer has the state of a call of [Import].
 type importer struct {
 	ImportConfig
-	checked  [][sha256.Size]byte // hashes of the full batches
-	batch    durable.Batch
-	line     int64          // line number of the last row read
-	read     int64          // line of the last row read by another Import
-	compared int64          // last line compared by an earlier reading, see compare
-	earlier  map[int64]bool // lines of the stored payouts, see loadEarlier
-	// corrected is the number of new references that compare may still accept, because all complete Imports have
-	// rejected their rows. It is 0 if the batch was not complete at first, because its rejected rows may be after read.
-	corrected int64
-	payouts   []durable.NewPayout
-	added     sum
-	result    Result
+	checked    [][sha256.Size]byte // hashes of the full batches
+	references string              // hash of the references of all rows, see rows
+	batch      durable.Batch
+	line       int64 // line number of the last row read
+	payouts    []durable.NewPayout
+	added      sum
+	result     Result
 }
 
 // open stores a new batch, or loads the progress of another Import of the same file.
 func (i *importer) open(ctx context.Context) error {
-	err := i.retry(ctx, func() (err error) {
+	return i.retry(ctx, func() (err error) {
 		i.batch, err = i.Store.Batch(ctx, i.result.Batch)
 		if !errors.Is(err, durable.ErrNotFound) {
 			return err
 		}
 		return i.try(ctx, func(tx *sql.Tx) (err error) {
-			i.batch, err = i.addBatch(ctx, tx, i.result.Report.Rejected)
+			i.batch, err = i.addBatch(ctx, tx, "")
 			return err
 		})
 	})
-	i.read = i.batch.Line
-	return err
 }
 
-// addBatch stores the batch. If another Import has stored it, addBatch reduces only the number of rejected rows.
-func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, rejected int64) (durable.Batch, error) {
+// addBatch stores the batch. If the batch exists, addBatch only reduces the number of rejected rows, and sets the references
+// of a batch without references.
+func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, references string) (durable.Batch, error) {
 	return i.Store.AddBatch(ctx, tx, durable.Batch{
-		ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal, Rejected: rejected,
+		ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
+		Rejected: i.result.Report.Rejected, References: references,
 	})
 }
 
-// compare returns an error if another Import of the file has read, or may have read, another reference in the line of
-// a payout. It compares only lines with a new reference, because a known reference is not paid again. Another Import
-// has stored each reference it has read, perhaps with another file. So a new reference in its lines belongs to a row
-// that it has rejected, see corrected. After a prune of the file's payouts, compare returns an error instead.
-func (i *importer) compare(ctx context.Context) error {
-	var again []durable.NewPayout
-	for _, p := range i.payouts {
-		if i.compared < p.Line && p.Line <= i.read {
-			again = append(again, p)
-		}
-	}
-	if len(again) == 0 {
-		return nil
-	}
-	var compared []durable.Compared
-	err := i.retry(ctx, func() (err error) {
-		compared, err = i.Store.Compare(ctx, again...)
-		return err
-	})
-	for n, one := range compared {
-		if !errors.Is(one.Err, durable.ErrNotFound) {
-			continue
-		}
-		i.corrected--
-		if err := i.loadEarlier(ctx); err != nil {
-			return err
-		}
-		line := again[n].Line
-		switch {
-		case i.earlier[line], i.batch.Pruned == 0 && i.corrected < 0:
-			return fmt.Errorf("%w: an earlier import of this file read another reference in line %d or above, "+
-				"or rejected the row: import it with the options of that import (-columns)", durable.ErrInvalid, line)
-		case i.batch.Pruned > 0:
-			return fmt.Errorf("%w: the reference in line %d is new, and payouts of an earlier import of this file are pruned, "+
-				"so it may be paid already: compare it with the service, and import it in another file", durable.ErrInvalid, line)
-		}
+// claim stores the references of the file before its first payout. It returns an error if another Import has stored
+// payouts with other references.
+func (i *importer) claim(ctx context.Context, tx *sql.Tx) error {
+	batch, err := i.addBatch(ctx, tx, i.references)
+	if err == nil && batch.References != i.references {
+		err = fmt.Errorf("%w: an earlier import of this file read other references: import it with the options of that "+
+			"import (-columns)", durable.ErrInvalid)
 	}
 	return err
-}
-
-// loadEarlier loads the lines of the stored payouts of this file.
-func (i *importer) loadEarlier(ctx context.Context) error {
-	if i.earlier != nil {
-		return nil
-	}
-	return i.retry(ctx, func() error {
-		i.earlier = map[int64]bool{}
-		f := durable.Filter{Kind: durable.KindPayout, Batch: i.batch.ID, Current: true}
-		for row, err := range i.Store.Rows(ctx, f) {
-			if err != nil {
-				return err
-			}
-			i.earlier[row.Line] = true
-		}
-		return nil
-	})
 }
 
 // transaction calls do in a transaction, and commits it. It repeats both, see retry, so do must be idempotent.
@@ -277,14 +214,13 @@ func permanent(err error) bool {
 // and an error of the system.
 var temporaryClasses = []string{"08", "25", "40", "53", "55", "57", "58"}
 
-// reread reads the file again, and calls do with each full batch in i.payouts, equal to the batch of the first reading.
-// At the end, it compares the whole file, and calls do with the last payouts and true.
-func (i *importer) reread(ctx context.Context, file io.ReadSeeker, do func(context.Context, bool) error) error {
+// reread reads the file again, and stores each batch that is equal to the batch of the first reading. At the end, it
+// compares the whole file, and stores the last payouts.
+func (i *importer) reread(ctx context.Context, file io.ReadSeeker) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("payoutcsv: %w", err)
 	}
 	hash, d, full := sha256.New(), digester{Hash: sha256.New()}, 0
-	i.payouts = i.payouts[:0]
 	for row, err := range Rows(io.TeeReader(file, hash), i.Options) {
 		if err != nil {
 			return err
@@ -304,7 +240,7 @@ func (i *importer) reread(ctx context.Context, file io.ReadSeeker, do func(conte
 		if full == len(i.checked) || i.checked[full] != sum {
 			return ErrFileChanged
 		}
-		if err := do(ctx, false); err != nil {
+		if err := i.store(ctx, false); err != nil {
 			return err
 		}
 		i.payouts, full = i.payouts[:0], full+1
@@ -312,15 +248,12 @@ func (i *importer) reread(ctx context.Context, file io.ReadSeeker, do func(conte
 	if hex.EncodeToString(hash.Sum(nil)) != i.result.Batch {
 		return ErrFileChanged
 	}
-	return do(ctx, true)
+	return i.store(ctx, true)
 }
 
 // store stores i.payouts. complete reports that the whole file was read.
 func (i *importer) store(ctx context.Context, complete bool) error {
 	for {
-		if err := i.compare(ctx); err != nil { // rows that another process has read since
-			return err
-		}
 		var queued []durable.Queued
 		err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
 			if !i.batch.Complete && (complete || i.line > i.batch.Line) {
@@ -329,12 +262,12 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 					return err
 				}
 			}
-			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
-			// The payouts stored so far are not rejected rows, even if this Import is interrupted.
-			rejected := i.result.Report.Rows - i.result.Done() - int64(len(i.payouts))
-			if err == nil && rejected < i.batch.Rejected {
-				_, err = i.addBatch(ctx, tx, rejected)
+			if len(i.payouts) > 0 {
+				if err := i.claim(ctx, tx); err != nil {
+					return err
+				}
 			}
+			queued, err = i.Store.QueuePayouts(ctx, tx, i.payouts...)
 			added := slices.ContainsFunc(queued, func(q durable.Queued) bool { return q.New })
 			if err != nil || !added || i.Wake == nil {
 				return err

@@ -117,11 +117,11 @@ func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 		imported(t, c, known)
 		c.Ignore, c.Columns = []string{"invoice"}, map[string]string{"reference": "id"} // rejects the third payout
 		for _, again := range []string{file, file + "\n", file + "\n", known} {
-			requireImportError(t, c, again, durable.ErrInvalid, "read another reference in line 2")
+			requireImportError(t, c, again, durable.ErrInvalid, "read other references")
 		}
 		assert.Len(t, stored(t, c), 4)
 		prune(t, c, "%")
-		requireImportError(t, c, file, durable.ErrInvalid, "are pruned")
+		requireImportError(t, c, file, durable.ErrInvalid, "read other references")
 		assert.Empty(t, stored(t, c))
 	})
 }
@@ -154,6 +154,23 @@ func TestImportRejectsAnotherColumnDespiteRejectedRows(t *testing.T) {
 				try(t.Context(), column, file)
 			}
 		}
+	})
+}
+
+// An earlier file has the references of column a. The row that is rejected without a reference in a has a known reference
+// in b.
+func TestImportRejectsAnotherColumnWithAKnownReference(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		columns := func(reference, other string) {
+			c.Columns, c.Ignore = map[string]string{"reference": reference}, []string{other}
+		}
+		columns("a", "b")
+		imported(t, c, "a,b,amount,destination\np-1,,1,x\np-2,,1,x\n")
+		const file = "a,b,amount,destination\np-1,q-1,1,x\n,p-2,1,x\n"
+		imported(t, c, file)
+		columns("b", "a")
+		requireImportError(t, c, file, durable.ErrInvalid, "read other references")
+		assert.Len(t, stored(t, c), 2, "p-1 is not paid again as q-1")
 	})
 }
 
@@ -190,6 +207,24 @@ func TestImportRejectsAnotherColumnOfAnImportAtTheSameTime(t *testing.T) {
 		_, err = Import(t.Context(), c, file)
 		require.ErrorIs(t, err, durable.ErrInvalid)
 		assert.Len(t, stored(t, other), 2)
+	})
+}
+
+func TestOneOfTwoColumnsIsImported(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		const file = "id,invoice,amount,destination\n1,i-1,1,x\n2,i-2,1.5,x\n"
+		results := make(chan error)
+		for _, columns := range [][2]string{{"id", "invoice"}, {"invoice", "id"}} {
+			one := c
+			one.Columns, one.Ignore = map[string]string{"reference": columns[0]}, columns[1:]
+			go func() {
+				_, err := Import(t.Context(), one, strings.NewReader(file))
+				results <- err
+			}()
+		}
+		first, second := <-results, <-results
+		assert.NotEqual(t, errors.Is(first, durable.ErrInvalid), errors.Is(second, durable.ErrInvalid), "%v, %v", first, second)
+		assert.Len(t, stored(t, c), 2)
 	})
 }
 

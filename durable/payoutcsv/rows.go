@@ -102,7 +102,10 @@ func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive
 //
 // Rows stops after an error. The error reports invalid Options, a failure of the reader, an invalid header, a row
 // without an end, or a value in a column without a name. Of the file's content, the error contains only column names.
-func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
+func Rows(file io.Reader, o Options) iter.Seq2[Row, error] { return rows(file, o, io.Discard) }
+
+// rows is [Rows], but also writes the line and the reference of each row to references, also for a rejected row.
+func rows(file io.Reader, o Options, references io.Writer) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r, err := newReader(file, o)
 		if err != nil {
@@ -110,7 +113,7 @@ func Rows(file io.Reader, o Options) iter.Seq2[Row, error] {
 			return
 		}
 		for {
-			row, err := r.next()
+			row, err := r.next(references)
 			switch {
 			case errors.Is(err, io.EOF):
 				return
@@ -144,7 +147,7 @@ type reader struct {
 }
 
 // next returns the next row, or io.EOF after the last row.
-func (r *reader) next() (Row, error) {
+func (r *reader) next(references io.Writer) (Row, error) {
 	for {
 		r.lines.taken = 0
 		before := r.lines.count
@@ -168,6 +171,7 @@ func (r *reader) next() (Row, error) {
 				return Row{}, fmt.Errorf("line %d: column %d has a value, but no name", line, i+1)
 			}
 		}
+		_, _ = fmt.Fprintf(references, "%d %q\n", line, record[r.columns[columnReference]])
 		return r.check(line, record), nil
 	}
 }

@@ -73,6 +73,7 @@ type Batch struct {
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
 	Rejected      int64
+	References    string
 	Pruned        int64
 	CreatedAt     time.Time
 }
@@ -81,21 +82,22 @@ type Batch struct {
 func (l *Ledger) batches(ctx context.Context, on rowser, end string, args ...any) ([]Batch, error) {
 	return collect(ctx, l, on, func(b *Batch) []any {
 		return []any{
-			&b.ID, &b.Name, &b.Line, &b.Complete, &b.ExpectedRows, &b.ExpectedTotal, &b.Rejected, &b.Pruned,
-			millis{&b.CreatedAt},
+			&b.ID, &b.Name, &b.Line, &b.Complete, &b.ExpectedRows, &b.ExpectedTotal, &b.Rejected, &b.References,
+			&b.Pruned, millis{&b.CreatedAt},
 		}
-	}, `SELECT id, name, line, complete, expected_rows, expected_total, rejected, pruned, created_at
+	}, `SELECT id, name, line, complete, expected_rows, expected_total, rejected, refs, pruned, created_at
 		FROM durable_batches `+end, args...)
 }
 
 // AddBatch stores a batch in the caller's transaction and returns the stored batch. If the ID exists, AddBatch only
-// reduces Rejected.
+// reduces Rejected, and sets References if they are "".
 func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches
-			(id, name, expected_rows, expected_total, rejected, created_at)
-		VALUES ($1, $2, $3, $4, $5, {now}) ON CONFLICT (id)
-		DO UPDATE SET rejected = excluded.rejected WHERE durable_batches.rejected > excluded.rejected`,
-		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected); err != nil {
+			(id, name, expected_rows, expected_total, rejected, refs, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, {now}) ON CONFLICT (id)
+		DO UPDATE SET rejected = {least}(durable_batches.rejected, excluded.rejected),
+			refs = CASE durable_batches.refs WHEN '' THEN excluded.refs ELSE durable_batches.refs END`,
+		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected, b.References); err != nil {
 		return Batch{}, err
 	}
 	return l.Batch(ctx, tx, b.ID)

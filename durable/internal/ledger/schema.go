@@ -6,7 +6,7 @@ import (
 )
 
 // Version is the version of the tables that this package requires.
-const Version = 4
+const Version = 5
 
 //go:embed schema.sql
 var tables string

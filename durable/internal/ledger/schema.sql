@@ -161,6 +161,7 @@ CREATE TABLE durable_batches (
     expected_total TEXT,
     created_at     BIGINT NOT NULL,
     rejected       BIGINT NOT NULL DEFAULT 0,
+    refs           TEXT NOT NULL DEFAULT '',
     pruned         BIGINT NOT NULL DEFAULT 0
 );
 -- Pruned rows, as hashes of the user_data, of the caller's values, and of the order_id (0 for no order_id).
@@ -172,4 +173,4 @@ CREATE TABLE durable_pruned (
     PRIMARY KEY (id_high, id_low)
 ){narrow};
 CREATE INDEX durable_pruned_order ON durable_pruned (order_hash) WHERE order_hash <> 0;
-INSERT INTO durable_version (version) VALUES (4);
+INSERT INTO durable_version (version) VALUES (5);
