@@ -35,7 +35,8 @@ type Call struct {
 
 // Value is a setting's value and its origin.
 type Value struct {
-	// Texts has the value or default, or all values of a [List]. It is empty for [JSON], and without value and default.
+	// Texts has the value or default, or all values of a [List]. It is empty for [JSON], and for a setting without a
+	// value and a default.
 	Texts []string
 	// Raw is the JSON of the settings file, for kind [JSON].
 	Raw json.RawMessage

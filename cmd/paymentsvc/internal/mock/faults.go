@@ -274,7 +274,7 @@ func postFault(c *call, given faultIn) (int, any, error) {
 	return http.StatusCreated, c.faultOut(f), nil
 }
 
-// withFault returns a handle that calls do for the fault in the path, and returns this fault.
+// withFault returns a [route.handle] that passes the fault in the path to do, and responds with this fault.
 func withFault(status int, do func(*call, *fault)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		id, err := c.number("id")
