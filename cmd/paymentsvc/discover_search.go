@@ -61,8 +61,8 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 	return []found{both}, nil
 }
 
-// find searches with the received bodies, and with the decompressed bodies if a body is compressed. It searches with
-// both forms at a small effort first, because one form is wrong and would take the whole effort.
+// find searches with the received bodies, and with the decompressed bodies if a body is compressed. It first searches
+// with each form at a small effort, because a search with the wrong form would use the whole effort.
 func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
 	received := make([]discover.Sample, 0, len(samples))
 	for _, s := range samples {

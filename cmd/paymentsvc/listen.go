@@ -193,7 +193,8 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// readMessage returns the body of a message. For an unreadable or long body, it returns the first bytes and a verdict.
+// readMessage returns the body of a message. For an unreadable or too long body, it returns the first bytes and a
+// verdict.
 func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	s := summary{Bytes: len(body)}

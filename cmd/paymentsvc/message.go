@@ -73,7 +73,7 @@ func signMessage(key cli.Key, m *paymentsvc.Message) error {
 	return nil
 }
 
-// cannotSign returns the error of a scheme. If only the address is missing, it adds advice.
+// cannotSign returns the error of a scheme, with advice if only the address is missing.
 func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
 	hint, addressed := "", *m
 	addressed.URL = (&url.URL{Scheme: "https", Host: "pay.example.com", Path: "/"})

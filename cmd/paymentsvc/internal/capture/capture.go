@@ -243,7 +243,8 @@ func decode(data []byte, name string) (*text, error) {
 	return t, nil
 }
 
-// choose returns the entries that o selects. Without o.Entry, it selects from several entries only signed entries.
+// choose returns the entries that o selects. If o.Entry is 0 and several entries remain, it selects only signed
+// entries.
 func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	if o.Entry < 0 || o.Entry > len(list) {
 		return nil, t.fail(0, "there is no entry %d; the last entry is %d", o.Entry, len(list))

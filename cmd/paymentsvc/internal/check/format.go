@@ -122,7 +122,7 @@ func (x *Exchange) isCode(text string) bool {
 type evidence struct {
 	success string // the same value in all successes; "" if they lack the field
 	// covered is the number of errors with a value other than that of a success. If any probe was rejected, accepted
-	// probes do not count. distinct is the number of distinct values, also of accepted probes.
+	// probes do not count. distinct is the number of distinct values, including values in accepted probes.
 	covered, distinct   int
 	code, prose, stable bool // all values pass isCode; a value has a space; each kind of probe has one value
 }

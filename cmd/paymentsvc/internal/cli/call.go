@@ -30,7 +30,7 @@ type Call struct {
 	out     sync.Mutex
 	stdin   string // the setting or argument that has read standard input
 	noted   map[string]bool
-	failed  error // the error of standard output
+	failed  error // the latest error of a write to standard output
 }
 
 // Value is a setting's value and its origin.

@@ -160,7 +160,7 @@ func respond(w http.ResponseWriter, status int, contentType string, body []byte)
 	_, _ = w.Write(body) // the client may have left
 }
 
-// controlHandler checks the host and the origin of a request to the control API, and handles it.
+// controlHandler returns a handler that checks the host and the origin of a request to the control API.
 func (m *Mock) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

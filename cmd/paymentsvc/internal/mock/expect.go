@@ -75,7 +75,7 @@ type expectation struct {
 	claim
 }
 
-// unbounded is the upper limit of a claim without count and at_most.
+// unbounded is the upper limit of a claim without "count" and "at_most".
 const unbounded = 1 << 30
 
 // bounds returns the limits of the count: 0 and 0 if the claim counts errors, and otherwise 1 and unbounded by default.
@@ -144,7 +144,7 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 }
 
 // starts counts the matching orders, and lists rejected duplicates. A duplicate is listed if an order with its project
-// and user_data matches, or if its own kind, project and user_data match a filter without order_id and after.
+// and user_data matches, or if its own kind, project and user_data match a filter without "order_id" and "after".
 func (e *epoch) starts(x *expectation) (found finding) {
 	type start struct {
 		project  int64

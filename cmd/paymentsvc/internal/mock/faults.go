@@ -87,7 +87,7 @@ func endpoints() []string {
 	}
 }
 
-// inJSON replaces the Go names in errors of the fake by the names of the control API.
+// inJSON replaces the Go names in errors of the fake with the names of the control API.
 var inJSON = strings.NewReplacer("paymentsvctest: ", "", "paymentsvc: ", "", "HMACConfig: ", "", "Config: ", "",
 	"invalid request: ", "", " of Projects", "", "Projects: ", "projects: ", "ID: ", "id: ", "OldSecret: ", "old_secret: ",
 	"same as Secret", "same as secret", "Secret: ", "secret: ", ", or set SecretEndsInLineBreak", "")

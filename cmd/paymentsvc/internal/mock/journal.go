@@ -202,8 +202,8 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes finished messages, the oldest first, until their size is at least bytes or only messages in flight
-// remain. It reports whether it removed a message.
+// evict removes finished messages, the oldest first, until their size reaches the number in bytes, or only messages in
+// flight remain. It reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

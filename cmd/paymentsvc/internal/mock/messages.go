@@ -105,8 +105,8 @@ func shown() []string {
 	}
 }
 
-// masked hides each value of a body except the scalar values of shown fields and of fields whose name begins with
-// "error". It masks card numbers in the result. It hides the whole body if the body is not one JSON object.
+// masked hides each value of a body except the scalar values of the fields in [shown] and of fields whose name begins
+// with "error". It masks card numbers in the result. It hides the whole body if the body is not one JSON object.
 func masked(body []byte) []byte {
 	if len(body) == 0 {
 		return body

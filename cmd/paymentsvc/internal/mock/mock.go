@@ -37,7 +37,7 @@ type Options struct {
 	ErrorFormat string
 	// SchemeText is the text form of Scheme, for the settings and the reasons for wrong signatures.
 	SchemeText string
-	// Notify is the address for notifications that match no text of Receivers. "", the default, sends none of these.
+	// Notify is the address for notifications that match no text in Receivers. "", the default, sends none of these.
 	Notify string
 	// Receivers are the addresses for notifications of certain projects and events, see [CheckReceivers].
 	Receivers []string

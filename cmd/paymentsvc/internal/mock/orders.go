@@ -294,7 +294,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	messages = e.deliver(ctx).Messages
 	if to, _ := e.settings(); to.none() {
-		return messages // the notifications stay in the outbox, and a search in it takes long
+		return messages // the notifications stay in the outbox, and searching the outbox takes long
 	}
 	const longest = 15 * time.Second // a delivery takes at most 10
 	e.journal.waitFor(ctx, longest, &filter{}, func() bool {
