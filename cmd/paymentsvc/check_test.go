@@ -132,7 +132,7 @@ func TestCheckRejectsSettings(t *testing.T) {
 	} {
 		d.rejects(want, append([]string{"check"}, args...)...)
 	}
-	assert.Zero(t, d.run("check", "-probe", "-dry-run"), "it needs no settings, because it sends nothing")
+	assert.Zero(t, d.run("check", "-probe", "-dry-run"), "-dry-run needs no settings, because it sends no request")
 	assert.Equal(t, 19, strings.Count(d.stdout.String(), "\n"))
 	assert.NotContains(t, d.stdout.String(), "init_")
 }

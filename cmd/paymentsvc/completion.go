@@ -13,12 +13,12 @@ func completionCommand() cli.Command {
 	shells := slices.Sorted(maps.Keys(completionScripts()))
 	return cli.Command{
 		Name:    "completion",
-		Summary: "Print the completion script of a shell",
+		Summary: "Print the completion script for a shell",
 		Usage:   strings.Join(shells, "|"),
 		Values:  shells,
 		MaxArgs: -1,
 		Examples: []string{
-			`eval "$(paymentsvc completion bash)"                    # in ~/.bashrc, with zsh in ~/.zshrc`,
+			`eval "$(paymentsvc completion bash)"                    # in ~/.bashrc; with "zsh", in ~/.zshrc`,
 			"paymentsvc completion fish > ~/.config/fish/completions/paymentsvc.fish",
 			"paymentsvc completion powershell | Out-String | Invoke-Expression",
 		},
@@ -38,7 +38,7 @@ func completionCommand() cli.Command {
 	}
 }
 
-// completionScripts returns a script for each shell. Each script runs paymentsvc completion words. If the command
+// completionScripts returns a script for each shell. Each script runs "paymentsvc completion words". If this command
 // prints no word, the shell completes file names.
 func completionScripts() map[string]string {
 	const bash = `_paymentsvc() {
@@ -102,7 +102,7 @@ func completedWords(p cli.Program, line []string) []string {
 	return beginning(strings.Trim(word, `"`), "", list)
 }
 
-// beginning returns the words that begin with start, each with head before it.
+// beginning returns the words with the prefix in start, each preceded by the text in head.
 func beginning(start, head string, words []string) (list []string) {
 	for _, word := range words {
 		if strings.HasPrefix(word, start) {

@@ -45,7 +45,7 @@ of the other kind of messages with the same -out confirms or completes the schem
 
 -listen responds with 503 by its own choice, so that a service with redelivery sends the notification again. -proxy
 forwards the bytes of a request, but the Host becomes the host of -to, so a signature over the Host fails. A request
-with a 2xx response becomes a sample. Both end when they find a scheme, or with -count N after N signed messages.`,
+with a 2xx response becomes a sample. Both modes end on finding a scheme, or with -count N after N signed messages.`,
 		Examples: []string{
 			"paymentsvc discover -secret-file project.key notification.http",
 			"paymentsvc discover -secret-file project.key -listen localhost:9000 -save captured -timeout 10m",
@@ -63,12 +63,12 @@ func isEffort(text string) error {
 
 func isWord(text string) error { return cli.Want(text != "", "want a nonempty text") }
 
-// discovery is the state of one command discover.
+// discovery is the state of one discover command.
 type discovery struct {
 	*cli.Call
 	options discover.Options
 	samples []sample
-	earlier string // the scheme of an earlier search in the directory of -out, or ""; "" with -replace
+	earlier string // the scheme of an earlier search in the directory of -out; "" without one or with -replace
 }
 
 func runDiscover(ctx context.Context, c *cli.Call) error {
@@ -170,7 +170,7 @@ func (d *discovery) readFiles() error {
 	return nil
 }
 
-// sample is a message with its signature and the names of its headers.
+// sample is a message with its signature and the names of its timestamp and signature headers.
 type sample struct {
 	discover.Sample
 	captured             capture.Message
@@ -225,7 +225,7 @@ func (d *discovery) sample(m capture.Message) (sample, error) {
 }
 
 // header returns the name of the timestamp or signature header. If the flag is not set and its default header is
-// missing, header chooses the only similar header and prints a note. Other missing or duplicate headers are errors.
+// missing, it chooses the only similar header and prints a note. Other missing or duplicate headers are errors.
 func (d *discovery) header(m capture.Message, what string, similar func(name, value string) bool) (string, error) {
 	flag := what + "-header"
 	name := d.Text(flag)

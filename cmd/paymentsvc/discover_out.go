@@ -16,7 +16,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
-// The files of -out, for the command and for a program.
+// The files of -out: textFile for this command, and goFile for a Go program.
 const textFile, goFile = "scheme.txt", "scheme.go.txt"
 
 // The kinds of messages in results, and in the clause "seen in".
@@ -117,7 +117,8 @@ func (d *discovery) printNext(settings string, s sample) {
 		"next   add to "+cli.SettingsFile+": "+settings, "       then run: "+verify)
 }
 
-// textOf returns the scheme of results, or "" if one text cannot contain both. For one kind, it adds "seen in".
+// textOf returns the scheme in results, or "" if one text cannot contain the schemes of both kinds. For a scheme of one
+// kind, it adds the clause "seen in".
 func textOf(results []found) string {
 	text := results[0].result.Matches[0].Text
 	switch about := results[0].about; {
@@ -129,9 +130,9 @@ func textOf(results []found) string {
 	return text
 }
 
-// completed returns the scheme of an earlier search together with the results. A scheme seen in one kind of messages is
-// confirmed for the other kind, or completed by pair; the text is "" if pair returns "". completed returns false if the
-// earlier scheme does not fit messages of its kind.
+// completed combines the scheme of an earlier search with results. If the earlier scheme was seen in one kind of
+// messages, messages of the other kind confirm the scheme, or [pair] adds their scheme. The text is "" if pair returns
+// "". agrees is false if the earlier scheme does not fit a message of a kind in which it was seen.
 func (d *discovery) completed(results []found) (text string, agrees bool) {
 	scheme, before := cutSeen(d.earlier)
 	_, now := cutSeen(textOf(results))

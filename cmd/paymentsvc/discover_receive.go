@@ -31,11 +31,11 @@ type catcher struct {
 	number  int64 // of the latest message
 	waiting []capture.Message
 	failed  error         // the latest error of saving a message
-	arrived chan struct{} // has one element if messages or an error may wait
+	arrived chan struct{} // has one element if messages or an error may be waiting
 }
 
 // receive serves -listen or -proxy and searches until the samples have a scheme. With -count, it searches until it has
-// the number of samples, even without a scheme. The end of ctx and an error also end the search.
+// that number of samples, even without a scheme. The end of ctx and an error also end the search.
 func (d *discovery) receive(ctx context.Context) error {
 	r := &catcher{discovery: d, arrived: make(chan struct{}, 1)}
 	addr, to := d.Text("listen"), ""
@@ -120,11 +120,12 @@ func kept(samples []sample, results []found, count int) []sample {
 // newest returns the last samples, at most maxSamples.
 func newest(samples []sample) []sample { return samples[max(len(samples)-maxSamples, 0):] }
 
-// dropForged searches the newest new messages alone, at most maxSamples, until one has a scheme. This message is
-// genuine, because a forger does not have the secret. The known schemes are those in before and now, and that of the
-// genuine message if its kind has none. dropForged drops messages that fit no known scheme, but no message if the
-// genuine message does not fit the known scheme of its kind. Without a genuine message, it drops all new messages if
-// before has schemes and the common search returned no error. Otherwise, it drops no message.
+// dropForged searches each of the newest messages in more separately, at most maxSamples, until a search finds a
+// scheme. That message is genuine, because a forger does not have the secret. The known schemes are the schemes in the
+// parameters before and now. If they include no scheme for the genuine message's kind, the message's own scheme is also
+// known. dropForged drops the messages that fit no known scheme. It drops no message if the genuine message does not
+// fit the known scheme of its kind. If no message in more is genuine, it drops all of them, provided that the results
+// in before have schemes and all.err is nil. Otherwise, it drops no message.
 func (r *catcher) dropForged(ctx context.Context, all found, now, before []found, more []sample) (
 	[]found, []sample, error,
 ) {
@@ -196,7 +197,8 @@ func schemes(results []found) (text string) {
 	return text
 }
 
-// end calls next for a found scheme, and returns the error with the exit code, also after -timeout or a signal.
+// end calls [discovery.next] for a found scheme, and returns the error with the exit code, also after -timeout or a
+// signal.
 func (r *catcher) end(ctx context.Context, results []found) error {
 	stopped, timedOut := cli.Ended(ctx), errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch fit := allFit(results); {
@@ -244,7 +246,8 @@ func (r *catcher) take() ([]capture.Message, error) {
 	return messages, r.failed
 }
 
-// keep saves a message for -save, and passes it to search if fewer than maxKept wait. An error ends the command.
+// keep saves a message for -save, and passes it to [catcher.search] if fewer than maxKept messages are waiting. An
+// error ends the command.
 func (r *catcher) keep(m capture.Message) error {
 	r.mu.Lock()
 	r.number++

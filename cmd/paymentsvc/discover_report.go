@@ -126,7 +126,7 @@ func (d *discovery) foundLines(f found) []string {
 		}
 	}
 	if others := len(f.result.Matches) - 1 + f.result.More; others > 0 {
-		lines = append(lines, fmt.Sprintf("more   %d other compositions fit; -json lists them", others))
+		lines = append(lines, fmt.Sprintf("more   %d other compositions fit; -json lists at most 20 matches", others))
 	}
 	return lines
 }
@@ -147,7 +147,7 @@ func notFoundLines(f found) []string {
 	for _, hint := range f.result.Hints {
 		lines = append(lines, "check  "+inFlags(hint))
 	}
-	lines = append(lines, fmt.Sprintf("tried  %d compositions of %d families in %v; -json lists them",
+	lines = append(lines, fmt.Sprintf("tried  %d compositions of %d families in %v; -json lists the families",
 		f.result.Tried, len(f.result.Covered), f.result.Elapsed.Round(time.Millisecond)))
 	for _, c := range f.result.Covered {
 		switch {

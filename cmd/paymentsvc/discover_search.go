@@ -56,13 +56,13 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 	}
 	both, err := d.find(ctx, bothKinds, samples)
 	if err != nil || !both.fits() {
-		return all, nil //nolint:nilerr // all has the separate results, so a common scheme is optional
+		return all, nil //nolint:nilerr // the separate results suffice, so a common scheme is optional
 	}
 	return []found{both}, nil
 }
 
-// find searches with the received bodies, and with the decompressed bodies if a body is compressed. It searches with
-// both forms at a small effort first, because one form is wrong and would take the whole effort.
+// find searches with the received bodies, and with the decompressed bodies if a body is compressed. It first searches
+// with each form at a small effort, because a search with the wrong form would use the whole effort.
 func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
 	received := make([]discover.Sample, 0, len(samples))
 	for _, s := range samples {
@@ -161,7 +161,7 @@ func perSecond(tried int64, elapsed time.Duration) float64 {
 	return float64(tried) / 1e6 / elapsed.Seconds()
 }
 
-// checked is the result of a scheme for a sample.
+// checked is the result of checking a scheme against a sample.
 type checked struct {
 	Sample string   `json:"sample"`
 	Lines  []string `json:"canonical_string"` // quoted, because of invisible characters
@@ -206,8 +206,8 @@ func (d *discovery) checkSample(key cli.Key, name, signed string, m *paymentsvc.
 	}
 	signature, err := key.Scheme.Signature(key.Secret, m)
 	c.Bytes = len(text)
-	// key.Shown has a placeholder for the secret, so the length and the hashes of its string differ. shownMessage
-	// replaces only values, or a whole body other than JSON, so Canonical cannot fail.
+	// key.Shown has a placeholder for the secret, so the length and the hashes of its canonical string differ.
+	// shownMessage replaces only values, or a whole body other than JSON, so Canonical cannot fail.
 	shown, _ := key.Shown.Canonical(nil, shownMessage(d.Call, m))
 	c.Lines = visible(key.Mask(string(shown)))
 	c.Fits = err == nil && signature == signed
@@ -232,7 +232,7 @@ func (c checked) lines() []string {
 	return lines
 }
 
-// visible quotes each line of text, to show control characters and white space at its ends.
+// visible quotes each line of text, to show control characters, and white space at the ends of the line.
 func visible(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strconv.Quote(line))

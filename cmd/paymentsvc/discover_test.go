@@ -287,7 +287,7 @@ func TestDiscoverDemoFindsWhatItHides(t *testing.T) {
 	}
 }
 
-// callOf returns a call of the command that does nothing.
+// callOf returns the call of a discover command that does nothing.
 func callOf(t *testing.T, args ...string) (call *cli.Call) {
 	t.Helper()
 	p := program()
@@ -334,7 +334,7 @@ func post(t *testing.T, base, text string) int {
 
 func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	const scheme = `hex(timestamp "." body)`
-	first := signedText(t, scheme, "/hook?a=1", " "+discoverNotification+"\r\n\n") // no capture keeps this by chance
+	first := signedText(t, scheme, "/hook?a=1", " "+discoverNotification+"\r\n\n") // with removable white space
 	c := newDesk(t)
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "captured"), 0o700))
 	c.write("captured/0002.http", "of an earlier run")
@@ -387,7 +387,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 		require.Zero(t, s.end())
 		files, err := os.ReadDir(c.dir)
 		require.NoError(t, err)
-		require.Len(t, files, 2, "nothing is written unless that is asked for")
+		require.Len(t, files, 2, "without -save and -out, discover writes no file")
 	})
 	t.Run("when a message cannot be saved", func(t *testing.T) {
 		s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "file",
@@ -484,7 +484,7 @@ func TestDiscoverLeavesForgeriesOut(t *testing.T) {
 	require.Len(t, kept, 2)
 	scan := second.captured
 	scan.Header = http.Header{"Timestamp": {"1"}, "Signature": {"scan"}}
-	require.Len(t, r.samplesOf([]capture.Message{scan, second.captured}, nil), 1, "nor does one that cannot be searched")
+	require.Len(t, r.samplesOf([]capture.Message{scan, second.captured}, nil), 1, "nor does an invalid message")
 }
 
 func TestDiscoverListenExitCodes(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 type forwarder struct {
 	transport http.RoundTripper
 	to        *url.URL
-	host      string        // the Host header, or "" for the host of to
+	host      string        // the Host header, or "" for to.Host
 	timeout   time.Duration // 0 is no limit
 }
 
@@ -49,8 +49,9 @@ type answer struct {
 	aborted any    // the panic of an incomplete response, which ends the connection
 }
 
-// forward forwards a message and writes the response, or 502 or 504. It continues without the client, because the
-// receiver may have a part of the message. The caller records the response, and panics with a non-nil aborted.
+// forward forwards a message and writes the response, or 502 or 504. It continues after the client disconnects, because
+// the receiver may have a part of the message. The caller records the response, and then panics with answer.aborted,
+// unless it is nil.
 func (f *forwarder) forward(w http.ResponseWriter, req *http.Request, body []byte) (a answer) {
 	// For a context that cannot end, ReverseProxy stops when the client disconnects.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
@@ -116,7 +117,7 @@ func newTransport(trust *tls.Config) *http.Transport {
 	return t
 }
 
-// clientTransport returns the transport of -cacert and -http2.
+// clientTransport returns the transport for -cacert and -http2.
 func clientTransport(c *cli.Call) (*http.Transport, error) {
 	trust, err := c.ClientTLS()
 	t := newTransport(trust)
@@ -140,8 +141,8 @@ func reason(err error) string {
 	return transport.ForLogs(err).Error()
 }
 
-// shownResponse returns the beginning of a response for output. Debug pages repeat the request, so it hides the
-// signature too. It masks before the cut, because a part of a secret or card number is not recognizable.
+// shownResponse returns the beginning of a response for output. It also hides the signature, because debug pages repeat
+// the request. It masks before the cut, because a part of a secret or card number is not recognizable.
 func shownResponse(keys []cli.Key, head []byte, signature string) string {
 	text := cli.MaskAll(keys, mask.Pattern(signature).ReplaceAllLiteralString(string(head), "<signature>"))
 	return text[:min(len(text), maxShown)]
@@ -155,6 +156,6 @@ func indented(text string) (lines []string) {
 	return lines
 }
 
-// accepted reports whether a status means acceptance. Accepting any 2xx is this command's choice, because the
-// document does not specify the response (section 6).
+// accepted reports whether a status means acceptance. Accepting any 2xx is this program's choice, because the document
+// does not specify the response (section 6).
 func accepted(status int) bool { return status/100 == 2 }

@@ -36,9 +36,9 @@ func listenCommand() cli.Command {
 		),
 		Notes: `The sender gets your program's response, or 502 or 504 without a response. An invalid message gets 401, or 400
 or 413 for its body. Only -forward-all forwards it, except that a correctly signed but malformed message is always
-forwarded, and a body over 1 MiB never. Without -forward, a valid message gets 503, because a service with redelivery
-then sends it again. -answer sets another status. A request other than POST gets 405 and does not count. These statuses
-are this command's choice.
+forwarded, and an incomplete body or a body over 1 MiB never. Without -forward, a valid message gets 503, because a
+service with redelivery then sends it again. -answer sets another status. A request other than POST gets 405 and does
+not count. These statuses are this command's choice.
 Exit codes with -count or -timeout: 0 all messages were valid and accepted, 1 otherwise, 124 if -timeout passed before
 the first message or before -count messages.`,
 		Examples: []string{
@@ -151,7 +151,7 @@ func (r *inbox) arrive() int64 {
 
 // ServeHTTP receives one message.
 func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodPost { // a GET of a browser or health check
+	if req.Method != http.MethodPost { // such as a GET from a browser or a health check
 		r.c.Note("rejected a request other than POST, because notifications are POST requests")
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
@@ -193,7 +193,8 @@ func (r *inbox) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// readMessage returns the body of a message. For an unreadable or long body, it returns the first bytes and a verdict.
+// readMessage returns the body of a message. For an unreadable or too long body, it returns the first bytes and a
+// verdict.
 func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxMessage))
 	s := summary{Bytes: len(body)}
@@ -206,8 +207,8 @@ func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
 	return body, nil
 }
 
-// statusOf returns the HTTP status for a message that is not forwarded. For a valid message, this is the argument
-// valid, and otherwise the status of [paymentsvc.Webhook.Handler].
+// statusOf returns the HTTP status for a message that is not forwarded: its second argument for a valid message, and
+// otherwise the status that [paymentsvc.Webhook.Handler] sends.
 func statusOf(v verdict, valid int) int {
 	switch v.Reason {
 	case "":

@@ -22,7 +22,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 )
 
-// deliver posts a body with a signature, which is correct if key is.
+// deliver posts a body with a signature, which is correct if the key is correct.
 func deliver(t *testing.T, address, body, key string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
@@ -64,7 +64,7 @@ func TestListenForwardsEveryByte(t *testing.T) {
 		resp := deliver(t, address+"/hook?a=%2F", body, testKey)
 		answer, _ := io.ReadAll(resp.Body)
 		assert.Equal(t, http.StatusTeapot, resp.StatusCode)
-		assert.Equal(t, "card 4111111111111111\n\x1b[2J", string(answer), "the answer is passed on as it is")
+		assert.Equal(t, "card 4111111111111111\n\x1b[2J", string(answer), "the response is forwarded unchanged")
 		assert.Equal(t, "yes", resp.Header.Get("X-Answer"))
 		assert.Equal(t, body, gotBodies[i])
 		assert.Equal(t, "/hook?a=%2F", got[i].RequestURI)
@@ -122,7 +122,7 @@ func TestListenForwardsNoForgery(t *testing.T) {
 		resp.Body.Close()
 		assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, "a GET is not counted")
 		assert.Equal(t, test.statuses[0], deliver(t, address, testBody, "").StatusCode, test.name)
-		if test.statuses[1] != 503 { // which may also find the port closed
+		if test.statuses[1] != 503 { // this request may also find the port closed
 			assert.Equal(t, test.statuses[1], deliver(t, address, testBody, testKey).StatusCode, test.name)
 		}
 		assert.Equal(t, test.code, wait(), test.name)
@@ -173,7 +173,7 @@ func TestListenAnswersItselfWithoutForward(t *testing.T) {
 
 func TestListenAnswersForAReceiverThatDoesNot(t *testing.T) {
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client has gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect that the client disconnected
 		<-r.Context().Done()
 	}))
 	defer hangs.Close()
@@ -237,7 +237,7 @@ func TestListenSavesWhatWasAnnounced(t *testing.T) {
 
 func TestForwardRecordsWhatAClientDidNotTake(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(make([]byte, 32<<20)) // more than any socket takes
+		_, _ = w.Write(make([]byte, 32<<20)) // more than a socket can buffer
 	}))
 	defer receiver.Close()
 	leave := func(address, text string) {
@@ -245,7 +245,7 @@ func TestForwardRecordsWhatAClientDidNotTake(t *testing.T) {
 		require.NoError(t, err)
 		_, err = io.WriteString(conn, text)
 		require.NoError(t, err)
-		_, err = conn.Read(make([]byte, 1)) // the answer has begun
+		_, err = conn.Read(make([]byte, 1)) // the response has begun
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 	}
@@ -274,8 +274,8 @@ func TestListenEnds(t *testing.T) {
 	var address string
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if ctx.Err() == nil { // the first message
-			assert.Equal(t, http.StatusServiceUnavailable, deliver(t, address, testBody, testKey).StatusCode, "there are enough")
-			stop(cli.Interrupted()) // while it is in flight
+			assert.Equal(t, http.StatusServiceUnavailable, deliver(t, address, testBody, testKey).StatusCode, "-count reached")
+			stop(cli.Interrupted()) // while the message is in flight
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}))
@@ -291,8 +291,8 @@ func TestListenEnds(t *testing.T) {
 
 	gone := httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx)
 	a := (&forwarder{transport: newTransport(nil), to: to}).forward(httptest.NewRecorder(), gone, []byte(testBody))
-	assert.Equal(t, http.StatusNoContent, a.Status, "it goes on when the client has gone")
+	assert.Equal(t, http.StatusNoContent, a.Status, "forward continues after the client disconnects")
 
 	_, wait = d.serve(ctx, "listen", "-addr", "127.0.0.1:0", "-count", "1")
-	assert.Equal(t, cli.ExitInterrupt, wait(), "before an answer")
+	assert.Equal(t, cli.ExitInterrupt, wait(), "before a response")
 }

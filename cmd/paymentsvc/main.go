@@ -70,7 +70,7 @@ func settingsCommand() cli.Command {
 		Flags: cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "base-url", "cacert", "partner",
 			"project", "tolerance", "timestamp-header", "signature-header", "timeout"),
 		Notes: "A flag wins over its variable, a variable over the settings file, and the settings file over the default.\n" +
-			"For a secret, the command prints only the name of its file, and only if the file exists.",
+			"For a secret, the command prints only the name of the secret's file, and only if the file exists.",
 		Examples: []string{"paymentsvc settings", "paymentsvc settings -config staging.json -json"},
 		Run: func(_ context.Context, c *cli.Call) error {
 			return c.PrintSettings()
@@ -78,8 +78,8 @@ func settingsCommand() cli.Command {
 	}
 }
 
-// commitOf returns the commit of a build, with "-modified" after changes, or "unknown". A build of a downloaded
-// module has no commit, but its version identifies the source.
+// commitOf returns the commit of a build, with "-modified" for uncommitted changes, or "unknown". A build of a
+// downloaded module has no commit, but the module's version identifies the source.
 func commitOf(build *debug.BuildInfo) string {
 	commit, modified := "unknown", ""
 	for _, s := range build.Settings {

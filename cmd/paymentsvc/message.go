@@ -23,7 +23,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// maxMessage limits the bodies for listen, verify, discover -listen and -proxy. The document specifies no limit.
+// maxMessage limits the bodies for the commands listen, verify, discover -listen and discover -proxy. The document
+// specifies no limit.
 const maxMessage = 1 << 20
 
 // startEndpoints matches the paths of the start operations (section 4).
@@ -36,7 +37,7 @@ func isReceiver(text string) error {
 	return cli.Want(!starts, "starts an operation of the service; want the address of your program")
 }
 
-// kindFlag returns the flag of [kindOf].
+// kindFlag returns the flag that [kindOf] reads.
 func kindFlag(usage string) cli.Flag {
 	return cli.NewFlag("kind", cli.Choice, "KIND", usage).Among("request", "notification")
 }
@@ -72,7 +73,7 @@ func signMessage(key cli.Key, m *paymentsvc.Message) error {
 	return nil
 }
 
-// cannotSign returns the error of a scheme. If only the address is missing, it adds advice.
+// cannotSign returns the error of a scheme, with advice if only the address is missing.
 func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
 	hint, addressed := "", *m
 	addressed.URL = (&url.URL{Scheme: "https", Host: "pay.example.com", Path: "/"})
@@ -84,9 +85,9 @@ func cannotSign(key cli.Key, m *paymentsvc.Message, err error) error {
 	return cli.Usagef("the scheme cannot sign this message: %s%s", key.Mask(err.Error()), hint)
 }
 
-// shownMessage returns m with placeholders for card data, personal data and destinations in its body, because their
-// values may appear in a canonical string without a name. A placeholder also replaces a compressed body. Hashes
-// of the body become hashes of the placeholders. A note reports the placeholders.
+// shownMessage returns m with placeholders for card data, personal data and destinations in the body, because a
+// canonical string may contain these values without the field names. A placeholder also replaces a compressed body.
+// Hashes of the body become hashes of the body with placeholders. A note reports the placeholders.
 func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	shown := *m
 	switch body, hidden := mask.Body(m.Body); {
@@ -100,7 +101,7 @@ func shownMessage(c *cli.Call, m *paymentsvc.Message) *paymentsvc.Message {
 	return &shown
 }
 
-// readCapture reads the signed message in a file, and prints its notes. An unknown URL is empty, not nil.
+// readCapture reads the signed message in a file, and prints the message's notes. An unknown URL is empty, not nil.
 func readCapture(c *cli.Call, file string, o capture.Options) (capture.Message, error) {
 	data, err := c.ReadInput(file, file)
 	if err != nil {
@@ -217,7 +218,7 @@ type summary struct {
 
 func summaryOf(body []byte) summary {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(body, &fields) // other bodies have no fields
+	_ = json.Unmarshal(body, &fields) // a body other than an object has no fields
 	text := func(name string) string {
 		var text string
 		if json.Unmarshal(fields[name], &text) != nil {

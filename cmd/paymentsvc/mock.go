@@ -39,7 +39,7 @@ func mockCommand() cli.Command {
 			cli.NewFlag("addr", cli.Text, "HOST:PORT", "address to listen on; port 0 is a free port").
 				With("localhost:8080").Checked(cli.HostPort),
 			cli.NewFlag("notify", cli.Address, "URL", "receiver of notifications"),
-			cli.NewFlag("receiver", cli.List, "TEXT", "receiver of a project or event: 'project_id=7: http://...'"),
+			cli.NewFlag("receiver", cli.List, "TEXT", "receiver for a project or event: 'project_id=7: http://...'"),
 			cli.NewFlag("script", cli.List, "TEXT", "scripted outcome, such as 'user_data=slow-*: SUCCESS after 2s'"),
 			cli.NewFlag("balance", cli.Text, "AMOUNT", "payout balance to begin with").With("0").Checked(cli.Amount),
 			cli.NewFlag("projects", cli.JSON, "", ""),
@@ -100,7 +100,7 @@ func runMock(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	defer func() {
-		for _, l := range listeners { // Serve has closed them, except after an error before Serve
+		for _, l := range listeners { // cli.Serve has closed them, except after an earlier error
 			_ = l.Close()
 		}
 	}()
@@ -130,7 +130,8 @@ func runMock(ctx context.Context, c *cli.Call) error {
 	return serveMock(ctx, stopped, c, m, listeners)
 }
 
-// serveMock serves until stopped ends, and then waits for requests in flight, at most -grace. -timeout is an error.
+// serveMock serves until the context stopped ends, and then waits at most -grace for requests in flight. The end of
+// -timeout is an error.
 func serveMock(ctx, stopped context.Context, c *cli.Call, m *mock.Mock, listeners []net.Listener) error {
 	grace := c.Duration("grace")
 	drained := make(chan error, 1)

@@ -65,7 +65,7 @@ type delivery struct {
 	what       string    // describes the message in the output
 	asSent     bool      // keeps the old timestamp and signature
 	fault      fault
-	faultValue string // "5m" of "late 5m"; may be ""
+	faultValue string // such as "5m" in "late 5m"; may be ""
 	times      int
 	cut        int // the length of a cut body, or -1
 	transport  *http.Transport
@@ -127,7 +127,8 @@ func newDelivery(c *cli.Call) (*delivery, error) {
 	return d, nil
 }
 
-// source sets d.what, and returns the body. For -replay, it also returns the header without headers of the connection.
+// source sets d.what, and returns the body. For -replay, it also returns the header fields, except those that describe
+// the connection.
 func (d *delivery) source(c *cli.Call) (m capture.Message, err error) {
 	switch file := c.Text("replay"); {
 	case file != "":
@@ -161,7 +162,7 @@ type fault struct {
 var faults = []fault{
 	{"forged", "a forgery", true},
 	{"unsigned", "a message without a signature", true},
-	{"altered", "a message changed after the signature", true},
+	{"altered", "a message changed after signing", true},
 	{"late", "a timestamp in the past", true},
 	{"early", "a timestamp in the future", true},
 	{"cut", "a part of a body", false},

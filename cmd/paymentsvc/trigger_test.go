@@ -76,7 +76,7 @@ func TestTriggerFaults(t *testing.T) {
 		args := []string{"trigger", "payment.status_changed", "-old-secret-file", "old.txt", "-fault", f.name, "-json", "-to"}
 		assert.Zero(t, d.run(append(args, careful(t, &got, "the old key"))...), "%s: %s", f.name, &d.stdout)
 		assert.Equal(t, f.bad == "", len(got) > 0, f.name)
-		if f.name != "cut" { // whose answer may be lost
+		if f.name != "cut" { // the response to a cut body may be lost
 			assert.Equal(t, f.bad == "", d.run(append(args, careless.URL)...) == 0, f.name)
 			assert.Equal(t, f.bad == "", d.object("sent")["ok"], f.name)
 		}
@@ -227,7 +227,7 @@ func TestTriggerErrorNamesTheReason(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client has gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect that the client disconnected
 		<-r.Context().Done()
 	}))
 	t.Cleanup(hangs.Close)
@@ -277,7 +277,7 @@ func TestTriggerReachesReceiversWithHTTP2Only(t *testing.T) {
 	plain.Config.Protocols = new(http.Protocols)
 	plain.Config.Protocols.SetUnencryptedHTTP2(true)
 	plain.Start()
-	secure.EnableHTTP2 = true // over TLS, only HTTP/2 then
+	secure.EnableHTTP2 = true // the client then uses HTTP/2 over TLS
 	secure.StartTLS()
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)

@@ -31,7 +31,7 @@ func verifyCommand() cli.Command {
 			kindFlag("request or notification (default: a body with an event is a notification)"),
 			cli.NewFlag("entry", cli.Int, "N", "number of the message in a HAR file or a list").Checked(cli.AtLeast(1)).OnLine(),
 		),
-		Notes: "FILE is a captured message in one of the forms of discover, except headers with -body.\n" +
+		Notes: "FILE is a captured message in a form that \"discover\" reads, except headers with -body.\n" +
 			"Exit code 1: the message is invalid.",
 		Examples: []string{
 			"paymentsvc verify notification.http -tolerance any",
@@ -184,7 +184,7 @@ func (v *verifier) verifyBody(r *http.Request, body []byte) verdict {
 		}
 	}
 	if v.kind == paymentsvc.KindRequest && errors.Is(err, paymentsvc.ErrMalformedNotification) {
-		err = nil // a request with a correct signature is not a notification
+		err = nil // a correctly signed request need not be a notification
 	}
 	result.decide(err)
 	if errors.Is(err, paymentsvc.ErrSignatureMismatch) {
@@ -250,7 +250,7 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	if !bytes.Equal(mistake.Message.Body, body) {
 		d.Message += ": the body changed after signing, or the sender signed another form of it"
 	}
-	expected, _ := key.Scheme.Canonical(nil, message) // Explain has computed this string
+	expected, _ := key.Scheme.Canonical(nil, message) // Explain has already computed this string
 	at := paymentsvctest.NewDifference(mistake.Canonical, expected, message.Timestamp)
 	if at == nil {
 		return

@@ -39,7 +39,7 @@ type Message struct {
 	Notes []string
 
 	text *text
-	at   map[string]int // offset in text of each header
+	at   map[string]int // each header's offset in text
 }
 
 // Line returns the line of a header in its file, or 1 for a missing header.
@@ -62,7 +62,8 @@ type Options struct {
 	// Body, if not nil, is the body from a separate file with the name BodyName.
 	Body     []byte
 	BodyName string
-	// Open reads a body's file named in a curl command or an .http file. Without Open and Body, such a name is an error.
+	// Open reads the body file named in a curl command or an .http file. If Open and Body are nil, such a name is an
+	// error.
 	Open func(name string) ([]byte, error)
 }
 
@@ -97,7 +98,7 @@ type text struct {
 	data      string
 	notes     []string
 	above     int  // lines of the file before data
-	listing   bool // true while entry discards errors, so fail need not find positions
+	listing   bool // true while [text.entry] discards errors, so [text.fail] need not find positions
 	commented bool // a request of an .http file, which can have comments between headers
 }
 
@@ -242,7 +243,8 @@ func decode(data []byte, name string) (*text, error) {
 	return t, nil
 }
 
-// choose returns the entries that o selects. Without o.Entry, it selects from several entries only signed entries.
+// choose returns the entries that o selects. If o.Entry is 0 and several entries remain, it selects only signed
+// entries.
 func (t *text) choose(list []entry, o Options) ([]entry, error) {
 	if o.Entry < 0 || o.Entry > len(list) {
 		return nil, t.fail(0, "there is no entry %d; the last entry is %d", o.Entry, len(list))

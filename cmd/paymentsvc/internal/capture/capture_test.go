@@ -54,7 +54,7 @@ func read(t *testing.T, file string, o Options) Message {
 func TestReadEachForm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		file       string
-		url, body  string // what is wanted; "" means that of message
+		url, body  string // the wanted values; "" means the value in message
 		note       string
 		withHeader string
 	}{

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inJSON replaces BODY, BASE64 and RAW in a file by the forms of the usual message in JSON.
+// inJSON replaces BODY, BASE64, RAW and TEXT in a file with forms of the usual message in JSON.
 func inJSON(file string) string {
 	raw := "POST /hook?a=1 HTTP/1.1\r\nHost: shop.example\r\nSignature: abab\r\n\r\n" + body
 	encoded := base64.StdEncoding.EncodeToString
@@ -69,7 +69,8 @@ func TestReadJSONOfTools(t *testing.T) {
 	}
 }
 
-// The texts are of curl 7.88 and curl 8.14. A progress meter has carriage returns, and precedes other text on its line.
+// The texts come from curl 7.88 and curl 8.14. A progress meter has carriage returns, and precedes other text on its
+// line.
 func TestReadOutputOfCurl(t *testing.T) {
 	const (
 		command = `$ curl -v -X POST -H 'Signature: abab' -d '{"amount":10.50}' http://127.0.0.1:8080/hook` + "\n"

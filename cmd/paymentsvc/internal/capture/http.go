@@ -305,12 +305,12 @@ func (t *text) verbose(o Options) (Message, error) {
 // traceTime matches the time and the ids that --trace-time and --trace-ids print before a line of curl -v.
 var traceTime = regexp.MustCompile(`(?m)^[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} (?:\[[0-9x-]+\] )?([*<>{}](?:\s|$))`)
 
-// lineOfCurl matches a note, an amount of data, an error, and a progress meter. Terminals show a progress meter without
+// lineOfCurl matches curl's notes, amounts of data, errors and progress meters. Terminals show a progress meter without
 // its carriage return.
 var lineOfCurl = regexp.MustCompile(`^(\* |[{}] \[|curl: \(|Note: |Warning: |\r|[ 0-9.:kMGTP-]{40})`)
 
-// between searches data from at, the end of the request, to the response. It returns the range of the first text that
-// curl did not print. A progress meter can precede the response on its line.
+// between searches the text from the offset at, the end of the request, to the response. It returns the range of the
+// first text that curl did not print. A progress meter can precede the response on the same line.
 func between(data string, at int) (from, to int) {
 	before, _, _ := strings.Cut(data[at:], "< HTTP/")
 	from, to = at+len(before), at+len(before)

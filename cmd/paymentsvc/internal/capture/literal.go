@@ -122,7 +122,7 @@ func (l *literal) continues() bool {
 	return c != 0 && strings.IndexByte("'\"`"+opening, c) >= 0 || isLetter(c)
 }
 
-// check sets bad in strict mode for variables, operators and prefixes of strings with variables, such as f"{a}".
+// check sets l.bad in strict mode for variables, operators and prefixes of strings with variables, such as f"{a}".
 func (l *literal) check(word string) {
 	follows := l.next(blank)
 	constant := json.Valid([]byte(word)) || slices.Contains([]string{"None", "True", "False", "undefined"}, word)

@@ -16,7 +16,7 @@ var (
 const variables = "a variable in {{...}}: replace it with its value"
 
 // hasSections reports whether data is an .http file. Either a line begins with ### and no line is a Content-Length
-// header, or the first line is a // comment, a # @ directive or a variable.
+// header, or the first line is a // comment, a # @ directive or the definition of a variable.
 func hasSections(data, first string) bool {
 	return separator.MatchString(data) && !strings.Contains(strings.ToLower(data), "\ncontent-length:") ||
 		strings.HasPrefix(first, "//") || strings.HasPrefix(first, "# @") || assignment.MatchString(first)
@@ -64,8 +64,8 @@ func expanded(data string) string {
 	return replace(data)
 }
 
-// request returns a section from its request line up to the first script or reference of a response. A line end
-// replaces each earlier line, to keep the line numbers for errors.
+// request returns a section from its request line up to the first response script or reference to a response. A line
+// end replaces each line before the request line, to keep the line numbers for errors.
 func request(section string) string {
 	var b strings.Builder
 	began := false

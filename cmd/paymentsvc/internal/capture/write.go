@@ -32,7 +32,7 @@ func Received(req *http.Request, body []byte) Message {
 	return Message{Method: req.Method, URL: &address, Header: req.Header, Body: body, Announced: req.ContentLength}
 }
 
-// maxFiles limits the directory of Save, because each sender can add a file of 1 MiB.
+// maxFiles limits the files in the directory of Save, because every received message can add a file of 1 MiB.
 const maxFiles = 1000
 
 // Save writes message number n to a new file in a directory, and returns the file's name. It returns an error if the

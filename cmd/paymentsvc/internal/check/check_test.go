@@ -44,10 +44,10 @@ func scheme() paymentsvc.Scheme {
 // service is a service with an error format of its own. It counts requests and remembers their paths.
 type service struct {
 	past, future int                                                     // accepted ages in seconds
-	onceOnly     bool                                                    // a signature is accepted once
+	onceOnly     bool                                                    // accepts each signature once
 	success      string                                                  // body of get_balance
 	reply        func(problem, identifier string) (status int, b string) // for an error
-	before       func(n int, problem string) (status int, body string)   // status 0 goes on
+	before       func(n int, problem string) (status int, body string)   // status 0 means the usual reply
 
 	now   func() time.Time
 	mu    sync.Mutex
@@ -125,7 +125,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const balance = `{"payout_balance":100.00,"expected_balance":0,"currency":"XTS"}`
 
-// code returns the code and the HTTP status of a problem. Both order look-ups have one code.
+// code returns the code and the HTTP status of a problem. Both order look-ups have the same code.
 func code(problem string) (string, int) {
 	switch problem {
 	case "order_id", "user_data":
@@ -425,7 +425,7 @@ func TestFindingsBesideTheFormat(t *testing.T) {
 		success: `{"payout_balance":"1","expected_balance":"0","currency":"XTS","limits":{"daily":5}}`}
 	r := run(t, s, "order-of-a-test", 100*time.Second)
 	assert.Contains(t, r.facts("timestamps"), "accepted from +0 s to +890 s; rejected at -50 s with HTTP 401")
-	assert.Equal(t, "the same signature again was rejected", r.facts("replay"))
+	assert.Equal(t, "a second request with the same signature was rejected", r.facts("replay"))
 	extra := "get_balance: limits.daily\nstatus_payment: state.name\nstatus_payment: status"
 	assert.Equal(t, extra, r.facts("extra field"))
 	assert.NotContains(t, fmt.Sprint(r.Facts), "SUCCESS", "names of fields, no data")
@@ -522,7 +522,7 @@ func TestConnectionNamesAWrongAddress(t *testing.T) {
 	for address, want := range map[string]string{
 		"https" + strings.TrimPrefix(plain.URL, "http"):     "the port expects http, not https",
 		"http" + strings.TrimPrefix(encrypted.URL, "https"): "the port expects https, not http",
-		plain.URL: "the service has no get_balance at this address", // not the clock, without Date
+		plain.URL: "the service has no get_balance at this address", // not the clock, because the Date is missing
 	} {
 		seen, _, err := newSession(address, &http.Transport{}).Run(t.Context(), Plan(false))
 		require.NoError(t, err)

@@ -18,7 +18,7 @@ type Findings struct {
 	Go       string `json:"go"`           // the generated file, or "" if Format is unknown
 	Settings string `json:"settings"`     // JSON settings of the mock server, or "" if Format is unknown or has Success
 
-	used, successes, failures []*Exchange // after a lockout, used ends at the last balance; the others are parts of used
+	used, successes, failures []*Exchange // used contains the other two; after a lockout, it ends at the last balance
 }
 
 // Derive returns the findings of a run. stopped is the sign of a lockout, or "". After a lockout, Derive ignores the
@@ -58,7 +58,8 @@ func (d *Findings) open(n int, format string, args ...any) {
 	d.Facts = append(d.Facts, Fact{Name: "open", Text: fmt.Sprintf(format, args...), Observations: n, Open: true})
 }
 
-// errorFormat derives the error format from JSON errors without a 5xx status. A gateway may have sent other errors.
+// errorFormat derives the error format from JSON errors without a 5xx status, because a gateway may have sent the
+// others.
 func (d *Findings) errorFormat() {
 	var usable []*Exchange
 	forms := map[string]int{}
@@ -119,7 +120,8 @@ func (d *Findings) codeOf(x *Exchange) string {
 }
 
 // notFound derives the code for an unknown payment. Package durable may start a payment again after this code, so all
-// observations, at least 4, need one code and status. Other problems, except an unknown payout, need another code.
+// observations, at least 4, must have the same code and status. Other problems, except an unknown payout, must have
+// other codes.
 func (d *Findings) notFound() {
 	found, others, n := map[string]bool{}, map[string]bool{}, 0
 	for _, x := range d.failures {
@@ -180,7 +182,7 @@ func (d *Findings) others() {
 	for _, x := range d.used {
 		if x.Kind == Repeated {
 			text := map[bool]string{true: "accepted", false: "rejected"}[x.Accepted]
-			d.add("replay", 1, x.Accepted, "the same signature again was %s", text)
+			d.add("replay", 1, x.Accepted, "a second request with the same signature was %s", text)
 		}
 		if (x.Kind == WrongKey || x.Kind == OtherProject) && x.Accepted && d.codeOf(x) == "" {
 			d.open(1, "contradiction: the service accepted a request with the %s", x.Kind)

@@ -113,7 +113,7 @@ func (x *Exchange) shown(text string) string {
 	return text
 }
 
-// isCode reports whether a text of the response can be an error's code, and whether the output may contain it.
+// isCode reports whether a text of the response can be an error's code and may appear in the output.
 func (x *Exchange) isCode(text string) bool {
 	return shortCode.MatchString(text) && x.shown(text) == text
 }
@@ -122,7 +122,7 @@ func (x *Exchange) isCode(text string) bool {
 type evidence struct {
 	success string // the same value in all successes; "" if they lack the field
 	// covered is the number of errors with a value other than that of a success. If any probe was rejected, accepted
-	// probes do not count. distinct is the number of distinct values, also of accepted probes.
+	// probes do not count. distinct is the number of distinct values, including values in accepted probes.
 	covered, distinct   int
 	code, prose, stable bool // all values pass isCode; a value has a space; each kind of probe has one value
 }
@@ -144,7 +144,7 @@ func evidenceOf(name string, successes, failures []*Exchange) (e evidence, ok bo
 		if value == "" || value == e.success {
 			continue
 		}
-		if !x.Accepted || !anyRejected { // a 2xx for an unknown order may be a success, so it may not count
+		if !x.Accepted || !anyRejected { // a 2xx for an unknown order may be a success
 			e.covered++
 		}
 		e.prose = e.prose || strings.Contains(value, " ")
@@ -221,7 +221,7 @@ func decodeError(httpStatus int, body []byte) *paymentsvc.ServiceError {
 }
 `
 
-// code sets Go and, without a code for success, Settings. It sets neither if the format is unknown.
+// code sets d.Go and, if a success has no code, d.Settings. It sets neither if the format is unknown.
 func (d *Findings) code() {
 	if d.Format.Code == "" {
 		return

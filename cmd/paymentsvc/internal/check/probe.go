@@ -75,7 +75,7 @@ type Exchange struct {
 	Remote, Proxy string // addresses; Proxy is "" without a proxy
 	Start, End    time.Time
 	Err           error
-	Balance       *paymentsvc.Balance // nil if get_balance failed, was not called, or is no success
+	Balance       *paymentsvc.Balance // nil if get_balance was not called, failed, or was not accepted
 	Accepted      bool                // true if the response is a success
 	order         string              // order_id or user_data
 }

@@ -30,12 +30,13 @@ type Call struct {
 	out     sync.Mutex
 	stdin   string // the setting or argument that has read standard input
 	noted   map[string]bool
-	failed  error // the error of standard output
+	failed  error // the latest error of a write to standard output
 }
 
 // Value is a setting's value and its origin.
 type Value struct {
-	// Texts has the value or default, or all values of a [List]. It is empty for [JSON], and without value and default.
+	// Texts has the value or default, or all values of a [List]. It is empty for [JSON], and for a setting without a
+	// value and a default.
 	Texts []string
 	// Raw is the JSON of the settings file, for kind [JSON].
 	Raw json.RawMessage

@@ -415,7 +415,7 @@ func TestListenTakesBothLoopbacksAndServeEnds(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cancel() // while it is in flight
+		cancel() // while the request is in flight
 		for err := error(nil); err == nil; {
 			var conn net.Conn
 			conn, err = net.Dial("tcp", r.Host)

@@ -17,8 +17,9 @@ import (
 
 const maxInput = 64 << 20
 
-// ReadInput reads a file, or standard input once for "-", up to 64 MiB. Errors begin with what, such as
-// "-secret-file", or with the position of an argument that may be a secret.
+// ReadInput reads at most 64 MiB from a file, or from standard input for "-". A second read of standard input is an
+// error. Errors begin with the text in what, such as "-secret-file", or with the position of an argument that may be a
+// secret.
 func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	if path != "-" {
 		data, err := readFile(inDir(c.Dir, path))
@@ -41,7 +42,8 @@ func (c *Call) ReadInput(what, path string) ([]byte, error) {
 	return data, nil
 }
 
-// named returns what, or the position of an argument that may be JSON, a card number or a secret by mistake.
+// named returns the text in what, or the position of a command-line argument that may be JSON, a card number or a
+// secret by mistake.
 func (c *Call) named(what string) string {
 	at := slices.Index(c.Args, what)
 	if at < 0 || len(what) <= 200 && !strings.ContainsAny(what, "{}\"\n") && mask.Text(what) == what {
@@ -98,7 +100,7 @@ func inDir(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// withoutPath returns the reason in an error of package os, because the path may be a secret by mistake.
+// withoutPath returns only the reason in an error of package os, because the path may be a secret by mistake.
 func withoutPath(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err

@@ -143,7 +143,7 @@ const (
 )
 
 // ExitError is an error with an exit code. Other errors exit with [ExitMachine]. After a signal or -timeout, the
-// context's error has its own code.
+// context's error exits with the code of the signal or timeout.
 type ExitError struct {
 	Code int
 	// Err is printed on standard error. nil means that the command has already printed its result.
@@ -187,7 +187,7 @@ func Interrupted() error { return &ExitError{ExitInterrupt, errors.New("interrup
 // Terminated returns the cause of a context after SIGTERM.
 func Terminated() error { return &ExitError{ExitTerminated, errors.New("terminated")} }
 
-// asExit returns the exit of the process after err, or nil.
+// asExit converts err to an [ExitError]. It returns nil for nil.
 func asExit(ctx context.Context, err error) *ExitError {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = cmp.Or(Ended(ctx), err)

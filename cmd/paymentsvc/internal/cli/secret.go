@@ -34,8 +34,8 @@ func (c *Call) secretOf(flag string) (paymentsvc.Secret, error) {
 
 // ReadSecret reads a key from a file, or from standard input for "-". It removes a byte order mark and one line end,
 // with a note, and prints a note for a file that other users can open. It rejects UTF-16, a line of a settings file,
-// quotes, and all keys that [paymentsvc.NewHMACSigner] rejects. Errors contain what instead of path, because path may
-// be the key itself by mistake.
+// quotes, and all keys that [paymentsvc.NewHMACSigner] rejects. Errors contain the text in what instead of the path,
+// because the path may be the key itself by mistake.
 func (c *Call) ReadSecret(what, path string) (paymentsvc.Secret, error) {
 	data, err := c.ReadInput(what, path)
 	if err != nil {
@@ -181,7 +181,7 @@ func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
 		return Key{}, Usagef("%s: %s", origin, strings.TrimPrefix(err.Error(), "scheme: "))
 	}
 	k.hidden = []*regexp.Regexp{mask.Pattern(string(secret))}
-	if k.Secret != secret { // the scheme has a form of the key
+	if k.Secret != secret { // the scheme names a form of the key
 		k.hidden = append(k.hidden, mask.Pattern(string(k.Secret)))
 	}
 	// The placeholder is text, so Shown omits the form of the key. Hashes of the secret become hashes of the placeholder.

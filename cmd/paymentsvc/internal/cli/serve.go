@@ -112,8 +112,9 @@ func Serve(ctx context.Context, server *http.Server, listeners []net.Listener, g
 	return nil
 }
 
-// Secure returns HTTPS listeners, and as PEM their new certificate for localhost, names and the addresses.
-// The listeners serve HTTP/1.1 only, because HTTP/2 streams cannot show the faults of a connection.
+// Secure returns HTTPS listeners and, as PEM, their new certificate. The certificate is for localhost, the host names
+// in names, and the listeners' addresses. The listeners serve HTTP/1.1 only, because HTTP/2 streams cannot show the
+// faults of a connection.
 func Secure(listeners []net.Listener, names []string, now time.Time) ([]net.Listener, []byte, error) {
 	certificate, err := newCertificate(listeners, append([]string{"localhost"}, names...), now)
 	if err != nil {

@@ -55,7 +55,7 @@ func (c *clock) stamp() time.Time {
 	return time.Now()
 }
 
-// schedule adds a settlement at the clock's time plus after.
+// schedule adds a settlement at the clock's time plus the duration after.
 func (c *clock) schedule(after time.Duration, e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,9 +80,10 @@ func (c *clock) arm() {
 	c.timer = time.AfterFunc(c.events[0].At.Sub(c.now()), func() { c.run(func() bool { return true }) })
 }
 
-// run calls change, and if it returns true, applies the due settlements, the earliest first. It returns them, including
-// rejected settlements. No concurrent call can apply them, because run holds the lock. It sends the notifications last,
-// so a slow receiver delays no settlement. A settlement stays scheduled until applied or rejected.
+// run calls change. If change returns true, run applies the due settlements, the earliest first, and returns them,
+// including rejected settlements. It holds the lock, so no concurrent call can apply the same settlements. It sends the
+// notifications last, without the lock, so a slow receiver delays no settlement. A settlement stays scheduled until
+// applied or rejected.
 func (c *clock) run(change func() bool) (done []event, ok bool) {
 	_, before := c.epoch.fake.DeliveriesAfter(math.MaxInt)
 	c.mu.Lock()
@@ -142,7 +143,7 @@ type clockAnswer struct {
 	Frozen     bool      `json:"frozen"`
 	Timestamps bool      `json:"timestamps"`
 	Scheduled  []event   `json:"scheduled"`
-	Due        []event   `json:"due"` // the settlements that this request applied, or the books rejected
+	Due        []event   `json:"due"` // the settlements that this request applied or the books rejected
 }
 
 func (c *clock) answer(due []event) (int, any, error) {

@@ -32,8 +32,8 @@ const (
 	writeTimeout = time.Minute // limits the writing of a response or a page
 )
 
-// route is an operation of the control API. handle returns the HTTP status and the response, a rawText or a value to
-// encode as JSON. With status 204, only the status is sent.
+// route is an operation of the control API. handle returns the HTTP status and the response. The response is a rawText
+// or a value to encode as JSON. With status 204, only the status is sent.
 type route struct {
 	method, pattern string
 	main            bool // only in the main session
@@ -80,7 +80,7 @@ func routes() []route {
 	}
 }
 
-// with returns a handle that decodes the body and calls do.
+// with returns a [route.handle] that decodes the body and passes the result to do.
 func with[In any](do func(*call, In) (int, any, error)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		var in In
@@ -160,7 +160,7 @@ func respond(w http.ResponseWriter, status int, contentType string, body []byte)
 	_, _ = w.Write(body) // the client may have left
 }
 
-// controlHandler checks the host and the origin of a request to the control API, and handles it.
+// controlHandler returns a handler that checks the host and the origin of a request to the control API.
 func (m *Mock) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -314,7 +314,7 @@ func decodeError(err error, into any) error {
 		return failure(http.StatusBadRequest, "unknown_name", field, "unknown name %q%s", field,
 			cli.NearestOf(field, names))
 	}
-	// The other errors are those of time.Time, because no other field decodes itself.
+	// An error of another type comes from a time.Time, because no other field decodes itself.
 	_, isSyntax := errors.AsType[*json.SyntaxError](err)
 	if wrong == nil && !isSyntax && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return failure(http.StatusBadRequest, "type", "", "a time is not in the form 2006-01-02T15:04:05Z")

@@ -20,7 +20,7 @@ type claim struct {
 	one, many string // the counted events
 	filters   []string
 	isError   bool                // counts errors, so the count must be 0
-	about     func(*message) bool // the checked messages, of which the expectation needs one; nil needs none
+	about     func(*message) bool // the checked messages; at least one must exist, unless about is nil
 	counts    func(*message) bool // the counted messages; nil for orders and hits
 }
 
@@ -61,7 +61,7 @@ var claims = map[string]claim{
 	},
 }
 
-// expectation is a claim with its filter, its limits of the count and its time limits.
+// expectation is a claim with a filter, limits for the count, and time limits.
 type expectation struct {
 	That string `json:"that"`
 	filter
@@ -75,7 +75,7 @@ type expectation struct {
 	claim
 }
 
-// unbounded is the upper limit of a claim without count and at_most.
+// unbounded is the upper limit of a claim without "count" and "at_most".
 const unbounded = 1 << 30
 
 // bounds returns the limits of the count: 0 and 0 if the claim counts errors, and otherwise 1 and unbounded by default.
@@ -116,7 +116,7 @@ type finding struct {
 	n          int
 	duplicates []paymentsvctest.Rejection // starts rejected as duplicates
 	gap        bool                       // an evicted message or a dropped rejection could change the result
-	untested   bool                       // claim.about is set, but the journal has no such message
+	untested   bool                       // claim.about is set, but accepts no message in the journal
 }
 
 // actual counts the orders, messages or hits of a claim.
@@ -144,7 +144,7 @@ func (e *epoch) actual(x *expectation) (found finding, err error) {
 }
 
 // starts counts the matching orders, and lists rejected duplicates. A duplicate is listed if an order with its project
-// and user_data matches, or if its own kind, project and user_data match a filter without order_id and after.
+// and user_data matches, or if its own kind, project and user_data match a filter without "order_id" and "after".
 func (e *epoch) starts(x *expectation) (found finding) {
 	type start struct {
 		project  int64
@@ -222,7 +222,7 @@ func postExpect(c *call, x expectation) (int, any, error) {
 		x.Direction = cmp.Or(x.Direction, out)
 	}
 	if x.That == "fault_hits" && x.filter != (filter{}) {
-		return 0, nil, invalid("that", "that: fault_hits has no filter, but the fault has one: where")
+		return 0, nil, invalid("that", `that: fault_hits accepts no filter; the filter of a fault is its "where"`)
 	}
 	if err := c.only(&x.filter, x.filters...); err != nil {
 		return 0, nil, err
@@ -250,7 +250,7 @@ func postExpect(c *call, x expectation) (int, any, error) {
 		return http.StatusOK, expectAnswer{found.n}, nil
 	case found.gap && found.n <= most:
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
-			"the journal or the fake dropped entries that could matter: set after, or a larger -journal")
+			`the journal or the fake dropped entries that could matter: set "after", or a larger -journal`)
 	}
 	return 0, nil, c.notMet(&x, found, least, most)
 }
@@ -289,9 +289,9 @@ func (e *epoch) notMet(x *expectation, found finding, least, most int) error {
 	return f
 }
 
-// nearest describes at most three messages, the newest. For started, it describes orders, then all rejected duplicates,
-// and keeps the last three. counted selects the messages or orders that count, or else the others. It returns nil for
-// fault_hits.
+// nearest describes the newest messages, at most three. For "started", it describes orders and then all rejected
+// duplicates, and returns the last three descriptions. If counted is true, it selects the messages or orders that
+// count, and otherwise the others. For "fault_hits", it returns nil.
 func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []string) {
 	const few = 3
 	if x.counts != nil {

@@ -87,7 +87,7 @@ func endpoints() []string {
 	}
 }
 
-// inJSON replaces the Go names in errors of the fake by the names of the control API.
+// inJSON replaces the Go names in errors of the fake with the names of the control API.
 var inJSON = strings.NewReplacer("paymentsvctest: ", "", "paymentsvc: ", "", "HMACConfig: ", "", "Config: ", "",
 	"invalid request: ", "", " of Projects", "", "Projects: ", "projects: ", "ID: ", "id: ", "OldSecret: ", "old_secret: ",
 	"same as Secret", "same as secret", "Secret: ", "secret: ", ", or set SecretEndsInLineBreak", "")
@@ -274,7 +274,7 @@ func postFault(c *call, given faultIn) (int, any, error) {
 	return http.StatusCreated, c.faultOut(f), nil
 }
 
-// withFault returns a handle that calls do for the fault in the path, and returns this fault.
+// withFault returns a [route.handle] that passes the fault in the path to do, and responds with this fault.
 func withFault(status int, do func(*call, *fault)) func(*call) (int, any, error) {
 	return func(c *call) (int, any, error) {
 		id, err := c.number("id")

@@ -126,7 +126,7 @@ type journal struct {
 
 	mu        sync.Mutex
 	base      int        // messages[i] has the number base+1+i
-	messages  []*message // nil if evicted
+	messages  []*message // an evicted message is nil
 	oldest    int        // evict starts here, because every earlier message is evicted or in flight
 	evicted   int
 	gap       int // the highest number of an evicted message
@@ -202,8 +202,8 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes finished messages, the oldest first, until their size is at least bytes or only messages in flight
-// remain. It reports whether it removed a message.
+// evict removes finished messages, the oldest first, until their size reaches the number in bytes, or only messages in
+// flight remain. It reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -243,8 +243,8 @@ func (j *journal) close() {
 	j.budget.total.Add(-j.bytes.Swap(0))
 }
 
-// each calls visit with each matching message after f.After, until visit returns false. It returns the count of evicted
-// messages and the highest number of an evicted message. visit must not use the journal.
+// each calls visit with each matching message whose number is above f.After, until visit returns false. It returns the
+// count of evicted messages and the highest number of an evicted message. visit must not use the journal.
 func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -256,7 +256,7 @@ func (j *journal) each(f *filter, visit func(*message) bool) (evicted, gap int) 
 	return j.evicted, j.gap
 }
 
-// list returns the first limit matching messages, and the number of evicted messages.
+// list returns the oldest matching messages, at most limit, and the number of evicted messages.
 func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	evicted, _ = j.each(f, func(m *message) bool {
 		list = append(list, *m)
@@ -265,8 +265,8 @@ func (j *journal) list(f *filter, limit int) (list []message, evicted int) {
 	return list, evicted
 }
 
-// newest omits the newest skip matching messages, and returns at most limit of the others, the newest first. matches is
-// the number of all matching messages. match must not use the journal.
+// newest lists the matching messages, the newest first, and returns at most limit of them from the offset skip. matches
+// is the number of all matching messages. match must not use the journal.
 func (j *journal) newest(skip, limit int, match func(*message) bool) (list []message, matches, evicted int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

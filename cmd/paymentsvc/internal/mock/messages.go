@@ -105,8 +105,8 @@ func shown() []string {
 	}
 }
 
-// masked hides each value of a body except the scalar values of shown fields and of fields whose name begins with
-// "error". It masks card numbers in the result. It hides the whole body if the body is not one JSON object.
+// masked hides each value of a body except the scalar values of the fields in [shown] and of fields whose name begins
+// with "error". It masks card numbers in the result. It hides the whole body if the body is not one JSON object.
 func masked(body []byte) []byte {
 	if len(body) == 0 {
 		return body
@@ -150,7 +150,8 @@ func limitOf(r *http.Request) (int, error) {
 	return limit, nil
 }
 
-// cut returns the first limit entries of a list, and the number of the last returned entry, or 0 if no entries remain.
+// cut returns the first entries of a list, at most limit, and the number of the last returned entry, or 0 if no entries
+// remain.
 func cut[T any](list []T, limit int, number func(T) int) (first []T, next int) {
 	if len(list) <= limit {
 		return append([]T{}, list...), 0

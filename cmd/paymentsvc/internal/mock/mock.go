@@ -1,5 +1,5 @@
-// Package mock is the mock server of the command line. To the fake of package paymentsvctest it adds an address, a
-// control API for tests in any language, a payment page for payers, and a page for testers.
+// Package mock is the mock server of the command line. It wraps the fake of package paymentsvctest, and adds an
+// address, a control API for tests in any language, a payment page for payers, and a page for testers.
 //
 // The interface is below Options.BasePath, the control API below /_mock, the payment page below /pay, and the testers'
 // page below /ui. Each named session has the same four paths below /s/{name}, and its own fake.
@@ -25,7 +25,7 @@ import (
 
 // Options configure a [Mock]. PartnerID, Projects, Scheme, Origin and Stop are required.
 type Options struct {
-	// PartnerID and the fields until ErrorMessage are documented in [paymentsvctest.Config].
+	// The fields from PartnerID to ErrorMessage are documented in [paymentsvctest.Config].
 	PartnerID               int64
 	Projects                []paymentsvctest.Project
 	Scheme                  paymentsvc.Scheme
@@ -37,7 +37,7 @@ type Options struct {
 	ErrorFormat string
 	// SchemeText is the text form of Scheme, for the settings and the reasons for wrong signatures.
 	SchemeText string
-	// Notify is the address for notifications that match no text of Receivers. "", the default, sends none of these.
+	// Notify is the address for notifications that match no text in Receivers. "", the default, sends none of these.
 	Notify string
 	// Receivers are the addresses for notifications of certain projects and events, see [CheckReceivers].
 	Receivers []string
@@ -57,8 +57,8 @@ type Options struct {
 	JournalBytes int
 	// MaxSessions bounds the number of named sessions. 0 means 100.
 	MaxSessions int
-	// Chosen is the origin of each setting by name, such as a flag, a variable or a place in the file. Settings not in
-	// Chosen are defaults of the mock server.
+	// Chosen has the origin of each setting by name, such as a flag, a variable or a place in the settings file.
+	// Settings not in Chosen are defaults of the mock server.
 	Chosen map[string]string
 	// Version is the version of the program.
 	Version string
@@ -97,7 +97,7 @@ func New(opt Options) (*Mock, error) {
 	m.client.Protocols.SetUnencryptedHTTP2(opt.HTTP2)
 	for _, own := range []string{"/_mock", "/s", "/ui", "/pay"} {
 		if opt.BasePath == own || strings.HasPrefix(opt.BasePath, own+"/") {
-			return nil, fmt.Errorf("the base path cannot be %s, which is the mock server's own", own)
+			return nil, fmt.Errorf("the base path cannot be %[1]s or below %[1]s, which is the mock server's own", own)
 		}
 	}
 	var err error

@@ -231,7 +231,7 @@ func TestControlSettlesRefundsAndNotifies(t *testing.T) {
 	r.pay("order-2")
 	r.ask(200, "POST", "/orders/"+second+"/settle", `{"status":"FAILURE","notify":false}`)
 	r.ask(200, "POST", "/notifications/deliver", "")
-	require.Empty(t, box.taken(), "nobody was to be told")
+	require.Empty(t, box.taken(), "no notification was due")
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":["forged","repeated 1"]}`)
 	require.Equal(t, []string{"rejected", "payment.status_changed FAILURE of 10.50",
 		"payment.status_changed FAILURE of 10.50"}, box.taken())
@@ -310,7 +310,7 @@ func TestControlAnswersAfterTheNotification(t *testing.T) {
 	e := r.mock.main.current()
 	answer, err := e.notified(t.Context(), first, func() (*paymentsvctest.Notification, error) {
 		n, err := e.settling(first, paymentsvc.StatusSuccess, true)()
-		go e.deliver(context.Background()) // another call takes it out of the outbox
+		go e.deliver(context.Background()) // another call takes n out of the outbox
 		<-arrived
 		time.AfterFunc(20*time.Millisecond, func() { close(release) })
 		return n, err
@@ -795,13 +795,13 @@ func TestFaultsAffectMatchingRequests(t *testing.T) {
 	r.ask(201, "POST", "/faults", `{"on":"notifications","fault":"lost","where":{"user_data":"mine-1"}}`)
 	r.ask(200, "POST", "/orders/"+first+"/settle", `{"status":"SUCCESS"}`)
 	r.ask(200, "POST", "/orders/"+second+"/settle", `{"status":"SUCCESS"}`)
-	require.Len(t, box.taken(), 1, "only that of other-1")
+	require.Len(t, box.taken(), 1, "only the notification for other-1")
 	r.ask(201, "POST", "/faults", `{"on":"refund.status_changed","fault":"lost"}`)
 	r.ask(409, "POST", "/notifications", `{"order_id":"`+second+`"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`"}`)
 	r.ask(409, "POST", "/notifications", `{"order_id":"`+first+`","event":"refund.status_changed"}`)
 	r.ask(200, "POST", "/notifications", `{"order_id":"`+second+`","faults":[]}`)
-	require.Len(t, box.taken(), 2, "a fault cannot be without effect")
+	require.Len(t, box.taken(), 2, "only the accepted requests send a notification")
 
 	for when, orders := range map[string]int{"before": 0, "after": 1} {
 		hold := r.ask(201, "POST", "/faults", `{"on":"init_payment","fault":"hold `+when+`"}`)
@@ -989,7 +989,7 @@ func TestNoneRejectedNeedsACheckedRequest(t *testing.T) {
 func TestExpectWaitsAndEndsWithAReset(t *testing.T) {
 	r := start(t, nil)
 	said := make(chan string, 1)
-	expect := func(body string) { // returns once it waits, or has ended
+	expect := func(body string) { // returns when the expectation waits or has ended
 		go func() { said <- r.expect(body) }()
 		j := r.mock.main.current().journal
 		require.Eventually(t, func() bool {
@@ -1047,8 +1047,8 @@ func TestExpectFailsWithEvictedMessages(t *testing.T) {
 	for _, claim := range []string{`"all_signed"`, `"none_rejected"`, `"forgeries_refused"`, `"messages","at_most":20`} {
 		require.Contains(t, r.expect(`{"that":`+claim+`}`), "evicted: ", claim)
 	}
-	require.Contains(t, r.expect(`{"that":"messages","at_most":1}`), ", want 1 at most", "fewer cannot be right")
-	require.Empty(t, r.expect(`{"that":"messages","at_least":1}`), "more could only help")
+	require.Contains(t, r.expect(`{"that":"messages","at_most":1}`), ", want 1 at most", "eviction lowers the count")
+	require.Empty(t, r.expect(`{"that":"messages","at_least":1}`), "eviction lowers the count")
 	require.Empty(t, r.expect(`{"that":"all_signed","after":11}`))
 	require.Empty(t, r.expect(`{"that":"started","user_data":"order-1","count":10}`), "orders are never evicted")
 	r.ask(410, "GET", "/messages/2", "")
@@ -1146,7 +1146,7 @@ func TestResetStartsAnEpoch(t *testing.T) {
 	require.Empty(t, r.ask(200, "GET", "/faults", "")["faults"])
 	require.Empty(t, r.ask(200, "POST", "/clock/advance", `{"by":"2h"}`)["due"])
 	require.Empty(t, box.taken())
-	require.Equal(t, "00000000-0000-4000-8000-000000000003", r.pay("order-3").OrderID, "ids go on")
+	require.Equal(t, "00000000-0000-4000-8000-000000000003", r.pay("order-3").OrderID, "the ids continue")
 	require.EqualValues(t, 3, r.ask(200, "GET", "/messages", "")["messages"].([]any)[0].(map[string]any)["seq"])
 	r.ask(200, "POST", "/reset", `{"what":"messages"}`)
 	require.Empty(t, r.ask(200, "GET", "/messages", "")["messages"])
@@ -1334,7 +1334,7 @@ func TestDeletedSessionStaysClosed(t *testing.T) {
 	r.ask(201, "POST", "/sessions", `{"name":"t1"}`)
 	s := r.mock.sessions["t1"]
 	r.ask(204, "DELETE", "/sessions/t1", "")
-	_, _, err := s.reset() // of a request that had found the session
+	_, _, err := s.reset() // as in a request that found the session before
 	require.ErrorContains(t, err, "the session was deleted")
 	require.Len(t, r.mock.budget.journals, 1)
 }
@@ -1379,7 +1379,7 @@ func TestSessionsAreSeparate(t *testing.T) {
 	r.ask(201, "POST", "/sessions", `{"name":"s2"}`)
 	r.ask(503, "POST", "/sessions", `{"name":"t3"}`)
 	require.Len(t, r.mock.budget.journals, 3, "a rejected session keeps no journal")
-	require.Equal(t, []string{"s3", "s4"}, []string{r.mock.freeName(), r.mock.freeName()}, "no name is used twice")
+	require.Equal(t, []string{"s3", "s4"}, []string{r.mock.freeName(), r.mock.freeName()}, "each generated name is new")
 	r.askAt("/s/t1", 404, "POST", "/stop", "")
 	r.ask(204, "DELETE", "/sessions/t1", "")
 	r.ask(404, "DELETE", "/sessions/t1", "")
@@ -1400,8 +1400,8 @@ func TestStopAcceptsLoopbackOnly(t *testing.T) {
 	require.Contains(t, w.Body.String(), "SIGTERM")
 }
 
-// TestEveryRouteIsDocumented compares the table of routes with openapi.json and docs/mock.md; tools/contract compares
-// the answers.
+// TestEveryRouteIsDocumented compares the table of routes with openapi.json and docs/mock.md. The tests in
+// tools/contract check the responses.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/mock.md")
 	require.NoError(t, err)
@@ -1447,7 +1447,7 @@ func TestRequestMakesFewAllocations(t *testing.T) {
 	r := start(t, nil)
 	const runs = 100
 	var requests []*http.Request
-	for i := range runs + 1 { // AllocsPerRun adds a warm-up
+	for i := range runs + 1 { // AllocsPerRun adds a warm-up run
 		requests = append(requests, startRequest(t, "http://127.0.0.1", fmt.Sprint("order-", i)))
 	}
 	n := 0

@@ -96,8 +96,8 @@ func (c *call) signer(project int64, orderID string) (int64, error) {
 	return c.opt.Projects[0].ID, nil
 }
 
-// receiver returns the address in to. If to is "", it returns the configured address for the project and the event.
-// A missing or invalid address is an error.
+// receiver returns the argument "to", or if that is "", the configured address for the project and the event. A missing
+// or invalid address is an error.
 func (c *call) receiver(to string, project int64, event string) (string, error) {
 	if to == "" {
 		rs, _ := c.settings()

@@ -29,7 +29,7 @@ type order struct {
 	Status    string `json:"status"`
 }
 
-// orderOut keeps the identifiers exact, because programs compare them, and a long number may look like a card number.
+// orderOut does not mask the identifiers, because programs compare them, and a long number may look like a card number.
 func orderOut(o paymentsvctest.Order) order {
 	return order{
 		o.Number, string(o.Kind), string(o.Type), o.ProjectID, o.OrderID, o.UserData,
@@ -72,7 +72,7 @@ type filter struct {
 	After          int     `json:"after"` // selects orders or messages with higher numbers
 }
 
-// filterOf parses a query like a filter in JSON. more lists the parameters of the query that are not conditions.
+// filterOf parses a query like a filter in JSON. The names in more are parameters of the query, but not conditions.
 func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	given := map[string]any{}
 	for name, values := range r.URL.Query() {
@@ -92,8 +92,8 @@ func filterOf(r *http.Request, more ...string) (f filter, err error) {
 	return f, cmp.Or(err, decodeObject(text, &f))
 }
 
-// only rejects conditions that are neither identifiers nor in names, and values that an order or message cannot have.
-// With such a value, an expectation of 0 would always be met.
+// epoch.only rejects conditions that are neither identifiers nor in names. It also rejects values that an order or
+// message cannot have, because an expectation of 0 would always be met with such a value.
 func (e *epoch) only(f *filter, names ...string) error {
 	ifSet := func(isSet bool) string { return map[bool]string{true: "set"}[isSet] }
 	for _, c := range []struct {
@@ -159,8 +159,8 @@ func (e *epoch) eachOrder(f *filter, visit func(*paymentsvctest.Order) bool) {
 	e.fake.EachOrder(f.After, func(o *paymentsvctest.Order) bool { return !f.fitsOrder(o) || visit(o) })
 }
 
-// newestOrders returns at most limit matching orders, the newest first, without the newest skip ones. matches is the
-// number of all matching orders. match must not use the fake.
+// newestOrders lists the matching orders, the newest first, and returns at most limit of them from the offset skip.
+// matches is the number of all matching orders. match must not use the fake.
 func (e *epoch) newestOrders(
 	skip, limit int, match func(*paymentsvctest.Order) bool,
 ) (list []paymentsvctest.Order, matches int) {
@@ -288,13 +288,13 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	return answer, nil
 }
 
-// deliverAll sends the outbox. If there are receivers, it then waits at most 15 seconds for concurrent calls, until
-// each notification of list is sent or is in the outbox, for example because of a fault. before is the number of
-// deliveries before list.
+// deliverAll sends the outbox. If there are receivers, it then waits at most 15 seconds until concurrent calls have
+// sent each notification in list, or left it in the outbox, for example because of a fault. The argument before is the
+// number of deliveries before those of list.
 func (e *epoch) deliverAll(ctx context.Context, before int, list ...paymentsvctest.Notification) (messages []int) {
 	messages = e.deliver(ctx).Messages
 	if to, _ := e.settings(); to.none() {
-		return messages // the notifications stay in the outbox, and a search in it takes long
+		return messages // the notifications stay in the outbox, and searching the outbox takes long
 	}
 	const longest = 15 * time.Second // a delivery takes at most 10
 	e.journal.waitFor(ctx, longest, &filter{}, func() bool {

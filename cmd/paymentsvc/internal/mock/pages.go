@@ -85,7 +85,8 @@ func (p *pages) render(w http.ResponseWriter, status int, name string, v any) {
 	respond(w, status, "text/html; charset=utf-8", buf.Bytes())
 }
 
-// action processes a form and redirects to the page, or shows the error on the page. do returns a key for [doneNote].
+// action processes a form and redirects to the page, or shows the error on the page. The function do returns a key for
+// [doneNote].
 func (p *pages) action(section string, do func(*http.Request, *epoch) (string, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := epochOf(r)

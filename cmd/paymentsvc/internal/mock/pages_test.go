@@ -35,7 +35,7 @@ func TestPaymentPageSettlesTheOrder(t *testing.T) {
 		require.Equal(t, 409, status)
 		require.Contains(t, page, "<h1>Paid</h1>")
 	}
-	require.Empty(t, box.taken(), "twice is once")
+	require.Empty(t, box.taken(), "the second click sends no notification")
 
 	declined := strings.TrimPrefix(r.pay("order-2").RedirectURL, r.url)
 	_, page = r.press(declined, url.Values{"button": {"decline"}})
@@ -63,7 +63,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 	resp, page := r.do("GET", "/", "")
 	require.Contains(t, page, "No order has been started")
 	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
-	require.Equal(t, 1, strings.Count(page, "mock’s choice"), "one sentence says it")
+	require.Equal(t, 1, strings.Count(page, "mock’s choice"), "only one sentence contains this")
 	r.pay("order-1")
 	r.pay("order-2")
 	_, err := pay(r.client(r.url, 2, secret+"\n"), "order-3", "1")
@@ -124,7 +124,7 @@ func TestPageShowsOrdersMessagesAndFaults(t *testing.T) {
 		resp, _ = r.do("GET", file, "")
 		require.Equal(t, 200, resp.StatusCode, file)
 	}
-	require.Len(t, r.ask(200, "GET", "/messages?direction=in", "")["messages"], 3, "pages are no messages")
+	require.Len(t, r.ask(200, "GET", "/messages?direction=in", "")["messages"], 3, "a request for a page is no message")
 }
 
 func TestPageHasPagesOfRows(t *testing.T) {

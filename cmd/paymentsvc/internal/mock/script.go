@@ -79,7 +79,7 @@ func (p *scriptParser) blanks() {
 	}
 }
 
-// until returns the text before a byte in ends.
+// until returns the text before the next byte that is in ends, and advances to this byte.
 func (p *scriptParser) until(ends string) string {
 	rest := p.text[p.at:]
 	if end := strings.IndexAny(rest, ends); end >= 0 {

@@ -101,8 +101,9 @@ func patchSettings(c *call, in settingsIn) (int, any, error) {
 	return getSettings(c)
 }
 
-// sessionIn is a new session. An omitted setting or empty text has the main session's value, but an empty Notify stays
-// empty. With Notify, omitted Receivers are an empty list. If Name is empty, the mock server chooses a name.
+// sessionIn is a new session. A setting that is omitted or has an empty text gets the main session's value, but an
+// empty Notify stays empty. With Notify, omitted Receivers are an empty list. If Name is empty, the mock server chooses
+// a name.
 type sessionIn struct {
 	Name      string      `json:"name"`
 	Projects  []projectIn `json:"projects"`

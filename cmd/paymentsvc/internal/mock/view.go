@@ -326,7 +326,7 @@ func (v *view) Said(section string) *note {
 	return &v.said
 }
 
-// Value returns the input of a field of the rejected form, or absent.
+// Value returns the input of a field of the rejected form, or the default in absent.
 func (v *view) Value(field, absent string) string {
 	if v.form.Has(field) {
 		return v.form.Get(field)

@@ -47,8 +47,8 @@ func (j *journal) wakeAll() {
 	}
 }
 
-// waitFor calls met at once and after changes that match about, until met returns true, limit has passed, the journal
-// is closed or ctx ends. It reports whether met returned true.
+// waitFor calls the function met immediately and after changes that match the filter about, until met returns true,
+// limit has passed, the journal is closed or ctx ends. It reports whether met returned true.
 func (j *journal) waitFor(ctx context.Context, limit time.Duration, about *filter, met func() bool) bool {
 	w := &waiter{about: about, wake: make(chan struct{}, 1)}
 	j.mu.Lock()
