@@ -202,9 +202,9 @@ var words = []word{
 	{text: "chain", code: "Chain", combine: (*parser).chain},
 }
 
-// option is a name in the brackets of fields or json. Options of one group exclude each other. code is the Go code that
-// sets the option, or "" for the default. on reports whether the option is set. The parser and the forms methods
-// handle the arguments of options such as omit.
+// option is a name in the brackets of the part "fields" or "json". Options of one group exclude each other. code is the
+// Go code that sets the option, or "" for the default. on reports whether the option is set. The parser and the forms
+// methods handle the arguments of options such as omit.
 type option[T any] struct {
 	text, code, group string
 	set               func(*T)

@@ -114,7 +114,8 @@ func assertComplete[T any](t testing.TB, s *Server, r *record[T]) {
 }
 
 // AssertStarted fails the test unless the given number of orders with a user_data exists. It also fails after a
-// rejected duplicate, because correct code sends no duplicate. It does not detect duplicates accepted by [SameOrder].
+// rejected duplicate of this user_data, because correct code sends no duplicate. It does not detect duplicates accepted
+// by [SameOrder].
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
