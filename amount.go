@@ -30,9 +30,9 @@ type Amount struct {
 	text string // as decimal.Parse or decimal.FromMinor returned it; "" if not set
 }
 
-// unencodable makes DynamoDB's attributevalue return an error for an Amount, because it would otherwise store an empty
-// map. attributevalue finds embedded fields of unexported types, and rejects this combination of tags. The field takes
-// no space.
+// unencodable makes DynamoDB's attributevalue return an error for an Amount instead of storing an empty map.
+// attributevalue finds embedded fields of unexported types, and rejects this combination of tags. The field takes no
+// space.
 type unencodable [0]byte //nolint:unused // reflection finds it
 
 var errAmountNotSet = errors.New("paymentsvc: amount is not set")
@@ -58,8 +58,8 @@ func MustParseAmount(s string) Amount {
 	return a
 }
 
-// AmountFromMinor returns units times 10^-scale. For example, AmountFromMinor(1050, 2) is "10.50". It is exact at every
-// scale. At a scale above 64, the text has more digits than [ParseAmount] accepts.
+// AmountFromMinor returns units times 10^-scale. For example, AmountFromMinor(1050, 2) is "10.50". The result is exact
+// at every scale. At a scale above 64, its text has more digits than [ParseAmount] accepts.
 func AmountFromMinor(units int64, scale uint8) Amount {
 	return Amount{text: decimal.FromMinor(units, scale)}
 }
@@ -94,7 +94,7 @@ func (a Amount) Round(scale uint8) (Amount, error) {
 // IsSet reports whether a is an amount. It is false for the zero value.
 func (a Amount) IsSet() bool { return a.text != "" }
 
-// Sign returns -1, 0 or 1 for a negative amount, zero and a positive amount. It returns 0 if a is not set.
+// Sign returns -1 for a negative amount, 0 for zero, and 1 for a positive amount. It returns 0 if a is not set.
 func (a Amount) Sign() int { return decimal.Sign(a.text) }
 
 // Cmp compares values and returns -1 if a is less than b, 0 if both are equal, and 1 if a is greater. An unset amount

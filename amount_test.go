@@ -175,7 +175,7 @@ func TestAmountComparesByValue(t *testing.T) {
 func TestAmountConvertsMinorUnitsExactly(t *testing.T) {
 	for text, units := range map[string]int64{"10.50": 1050, "0.00": 0, "-92233720368547758.08": math.MinInt64} {
 		made := paymentsvc.AmountFromMinor(units, 2)
-		require.Equal(t, paymentsvc.MustParseAmount(text), made, "a parsed amount is the same as a made one")
+		require.Equal(t, paymentsvc.MustParseAmount(text), made, "parsing and AmountFromMinor return the same value")
 		require.True(t, made.IsSet())
 		got, err := made.Minor(2)
 		require.NoError(t, err)

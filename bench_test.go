@@ -109,5 +109,5 @@ func TestMemoryOfSequentialCalls(t *testing.T) {
 		}
 	}
 	call(100)()
-	assert.Less(t, kept(call(calls)), int64(calls)*4, "a call leaves no object, because the smallest has 8 bytes")
+	assert.Less(t, kept(call(calls)), int64(calls)*4, "no object per call remains; the smallest has 8 bytes")
 }

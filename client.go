@@ -35,20 +35,20 @@ type Config struct {
 	// HTTPClient sends the requests. NewClient copies it, and the copy follows no redirects. The default is a client
 	// with [NewTransport] and not http.DefaultTransport, so httpmock.Activate and similar mocks do not affect it.
 	//
-	// For a Transport other than *http.Transport, or with TLSNextProto entries of other packages, the client cannot prove
-	// that a request was not sent. Unless TrustTransport is set, a failure after the signature is then [OutcomeUnknown].
-	// If a wrapper sends a request again through an *http.Transport, the client prevents the second delivery, and the
-	// outcome is unknown. This works only if the wrapper passes on the values of the request's context, and does not
-	// change both signature and destination.
+	// If Transport is not an *http.Transport, or has TLSNextProto entries of other packages, the client cannot prove
+	// that a request was not sent. Unless TrustTransport is set, a failure after the signature is then
+	// [OutcomeUnknown]. If a wrapper sends a request again through an *http.Transport, the client prevents the second
+	// delivery, and the outcome is unknown. This works only if the wrapper passes on the values of the request's
+	// context, and does not change both signature and destination.
 	HTTPClient *http.Client
 	// Timeout limits one attempt, including reading the response. A shorter HTTPClient.Timeout takes its place. The
 	// context limits the whole call. The default is 30 seconds. A value below one millisecond is an error.
 	Timeout time.Duration
 	// Retry configures the retries. The zero value retries too; see [Retry].
 	Retry Retry
-	// DecodeError finds the service's errors in responses, because their format is not specified (section 7); see
-	// [ErrorFields]. Without it the client never reports [OutcomeRejected], so every start that the service rejects has
-	// [OutcomeUnknown] and must be reconciled.
+	// DecodeError finds the service's errors in responses; see [ErrorFields]. The format of these errors is not
+	// specified (section 7). Without DecodeError the client never reports [OutcomeRejected], so every start that the
+	// service rejects has [OutcomeUnknown] and must be reconciled.
 	DecodeError ErrorDecoder
 	// OnAttempt, if set, is called after every attempt with the caller's context, but not if signing failed. The call
 	// waits for OnAttempt. OnAttempt must be safe for concurrent use.
@@ -125,9 +125,9 @@ type Client struct {
 // NewTransport returns a new transport with the defaults of a [Client]. You can change or wrap it, and pass it in
 // [Config].HTTPClient.
 //
-// It uses only HTTP/1.1, because a server that closes an HTTP/2 connection, as nginx does every thousand requests,
-// leaves calls that never arrived with an unknown outcome. The transport keeps up to 100 idle connections, for less
-// time than most servers, requires TLS 1.2, and takes a proxy from the environment.
+// It uses only HTTP/1.1. A server may close an HTTP/2 connection with calls in flight, as nginx does every thousand
+// requests, and calls that never arrived then have an unknown outcome. The transport keeps up to 100 idle connections,
+// for less time than most servers, requires TLS 1.2 or newer, and takes a proxy from the environment.
 //
 // Its connections discard unsent bytes: if an attempt ends without a complete response, or if the process dies, the
 // kernel resets the connection. Otherwise the kernel would continue to send, and the request could arrive after the
@@ -292,8 +292,8 @@ type response interface {
 	fields() (fields []jsonobject.Field, raw *json.RawMessage, malformed *[]string)
 }
 
-// call sends the request in to the endpoint e, retries while that is safe and c.retry allows it, and decodes the
-// response into a new T.
+// call sends a request to the endpoint e, retries while that is safe and c.retry allows it, and decodes the response
+// into a new T.
 func call[T any, A interface {
 	*T
 	response

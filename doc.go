@@ -34,10 +34,10 @@
 //		return orders.Apply(ctx, n) // your code; expect duplicates and old states, and check n.Event first
 //	}))
 //
-// Every failed call returns an [*Error] with an [Outcome]. The outcome of a start reports whether money may have moved:
-// the request was provably not sent, the service itself rejected it, or the outcome is unknown. Starts are delivered at
-// most once. Status calls and [Client.GetBalance] are idempotent, so the client retries them with exponential back-off
-// and jitter.
+// Every failed call returns an [*Error] with an [Outcome]. For a start (a call of InitPayment, InitPayout, InitForm or
+// InitInvoice), the Outcome reports whether money may have moved: the request was provably not sent, the service itself
+// rejected it, or the outcome is unknown. A start is delivered at most once. Status calls and [Client.GetBalance] are
+// idempotent, so the client retries them with exponential back-off and jitter.
 //
 // # Compatibility
 //

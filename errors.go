@@ -198,7 +198,7 @@ func (e Error) MarshalText() ([]byte, error) { return []byte(e.Error()), nil }
 func (e Error) MarshalBinary() ([]byte, error) { return []byte(e.Error()), nil }
 
 // RetryAfter returns the wait in the response's Retry-After header, in seconds or until a date. It returns false
-// without the header, for an unreadable value, 0 and a past time. [Retry].MaxDelay does not limit this wait.
+// without the header, and for an unreadable value, 0 or a past time. [Retry].MaxDelay does not limit this wait.
 func (e *Error) RetryAfter() (time.Duration, bool) {
 	if e == nil {
 		return 0, false
@@ -206,9 +206,9 @@ func (e *Error) RetryAfter() (time.Duration, bool) {
 	return transport.RetryAfter(e.Header, e.answeredAt)
 }
 
-// ClockSkew returns the service's Date minus the local time of the response. It is positive if the local clock is
-// behind, and false without a response or its Date. A Date has whole seconds, so ignore one or two seconds. A wrong
-// clock is a common cause of rejected signatures.
+// ClockSkew returns the service's Date minus the local time of the response. The difference is positive if the local
+// clock is behind. The bool is false without a response or its Date. A Date has whole seconds, so ignore one or two
+// seconds. A wrong clock is a common cause of rejected signatures.
 func (e *Error) ClockSkew() (time.Duration, bool) {
 	if e == nil {
 		return 0, false
@@ -266,8 +266,8 @@ func (e ServiceError) MarshalBinary() ([]byte, error) { return []byte(e.Error())
 
 // ErrorDecoder returns the service's error in a response, or nil if the response has none. The client calls it for
 // every complete response, with any HTTP status, because section 7 has one shape for success and error and does not
-// specify the names of the error fields and the HTTP statuses. Its result can reject a call, so it must recognize the
-// service's own format, and return nil for the JSON of proxies.
+// specify the names of the error fields and the HTTP statuses. A result other than nil can reject a call, so an
+// ErrorDecoder must recognize the service's own format, and return nil for the JSON of proxies.
 //
 // A connection may end early without an error. Therefore an error in a body other than one JSON object rejects a call
 // only with [EffectNone]. An ErrorDecoder must be safe for concurrent use, and must not keep or change body.

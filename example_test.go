@@ -98,7 +98,7 @@ func ExampleClient_InitPayment() {
 	payment, err := client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
 		Amount:   paymentsvc.MustParseAmount("10.50"),
 		UserData: userData,
-		CardData: map[string]any{"number": "4111111111111111"}, // ask the service for its members
+		CardData: map[string]any{"number": "4111111111111111"}, // ask the service for the members
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -344,8 +344,9 @@ func ExampleScheme_Signature() {
 	// f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8 <nil>
 }
 
-// exampleWebhook has the configuration of ExampleWebhook_Handler. The interface document does not specify the canonical
-// string, the encoding and the tolerance, so these are the choice of the examples. Ask the service for yours.
+// exampleWebhook returns the Webhook of ExampleWebhook_Handler, without the old secret. The interface document does not
+// specify the canonical string, the encoding and the tolerance, so these are the choice of the examples. Ask the
+// service for yours.
 func exampleWebhook(tolerance time.Duration) *paymentsvc.Webhook {
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme:    exampleScheme(),
@@ -359,7 +360,7 @@ func exampleWebhook(tolerance time.Duration) *paymentsvc.Webhook {
 	return webhook
 }
 
-// signedNow returns the headers of a notification, like the service.
+// signedNow returns the headers that the service would send with a notification.
 func signedNow(secret paymentsvc.Secret, body string) http.Header {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	signature, err := exampleScheme().Signature(secret, &paymentsvc.Message{

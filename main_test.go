@@ -348,7 +348,7 @@ type rawServer struct {
 	net.Listener
 	taken atomic.Int32
 	conns sync.WaitGroup
-	over  context.Context // with the test
+	over  context.Context // ends with the test
 }
 
 func (s *rawServer) base() string { return "http://" + s.Addr().String() + testBase }
@@ -443,7 +443,7 @@ func (w *tap) head(t testing.TB) (requestLine string, names []string) {
 		names = append(names, name)
 	}
 	assert.NotContains(t, head, "\n\n")
-	assert.Equal(t, strings.Count(head, "\r"), strings.Count(head, "\n"), "no line ends but those between headers")
+	assert.Equal(t, strings.Count(head, "\r"), strings.Count(head, "\n"), "the only line breaks are those between headers")
 	slices.Sort(names)
 	return lines[0], names
 }

@@ -33,8 +33,8 @@ func (e EventType) Known() bool {
 // Notification reports the state of a payment, payout or refund (section 6). The document does not specify order and
 // repetition. Expect duplicates, and an older state after a newer one: see [Notification.Key] and [Notification.Final].
 type Notification struct {
-	// Event is the subject. Check it first, because a refund carries the order_id of its payment, and its SUCCESS means
-	// that money went back. It may be an event that the document does not list.
+	// Event is the subject. Check it first, because a refund carries the order_id of its payment, and SUCCESS of a
+	// refund means that money went back. Event may be an event that the document does not list.
 	Event EventType
 	// OrderID is never empty.
 	OrderID string
@@ -54,8 +54,9 @@ type Notification struct {
 	SecretIndex int
 	// Malformed lists the optional fields with unreadable values. These fields have their zero value.
 	Malformed []string
-	// Raw is the complete body, byte for byte. encoding/json compacts Raw when it encodes a Notification, so the signature
-	// no longer matches, but Key stays the same. To verify it again after a queue, queue header and body instead.
+	// Raw is the complete body, byte for byte. encoding/json compacts Raw when it encodes a Notification, so the
+	// signature no longer matches, but Key stays the same. To verify a notification again after a queue, queue header
+	// and body instead.
 	Raw json.RawMessage
 }
 
@@ -78,21 +79,21 @@ func (n *Notification) Final() bool {
 	return n.Event == EventPaymentStatusChanged && n.StatusDescription.Final()
 }
 
-// Key identifies the reported state, for deduplication. A late duplicate with a new timestamp has the same Key. Another
-// event, order, status, amount or user_data has another Key. Key returns 64 hexadecimal characters for a unique index,
-// and stays the same in all releases of this major version.
+// Key identifies the reported state, for deduplication. A late duplicate with a new timestamp has the same Key. A
+// different event, order, status, amount or user_data has a different Key. Key returns 64 hexadecimal characters for a
+// unique index, and stays the same in all releases of this major version.
 //
 // The document gives a refund no id. So the Key of a refund, and of an event that the document does not list, includes
 // a digest of the members of Raw. Two refunds of one order have different keys if any member differs. White space, the
-// order of members, null, "", {}, [], and quotes around numbers, true and false do not count, because a [Scheme] that
-// signs the text of fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate pair, or two
-// members of one name in an object, the digest covers its bytes instead, without white space.
+// order of members, empty values (null, "", {} and []), and quotes around a number or a boolean do not count, because a
+// [Scheme] that signs the text of fields does not protect them from changes. If Raw has invalid UTF-8, half a surrogate
+// pair, or two members of one name in an object, the digest covers the bytes of Raw instead, without white space.
 func (n *Notification) Key() string {
 	amount := n.Amount.String()
 	if strings.Contains(amount, ".") {
 		amount = strings.TrimRight(strings.TrimRight(amount, "0"), ".")
 	}
-	// %+q writes ASCII only, because newer releases of Go print more letters.
+	// %+q writes ASCII only. The output of %q could change, because newer releases of Go print more letters.
 	state := fmt.Appendf(nil, "%+q %+q %d %+q %d %s %+q",
 		n.Event, n.OrderID, n.Status, n.StatusDescription, n.StatusCode, amount, n.UserData)
 	if n.Event != EventPaymentStatusChanged && n.Event != EventPayoutStatusChanged {
@@ -102,8 +103,8 @@ func (n *Notification) Key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// contentOf returns the sorted members of raw. If the members lose information, it returns raw as encoding/json would
-// write it, so a key is the same before and after a queue. It returns a raw that is not JSON unchanged.
+// contentOf returns the sorted members of raw. If the text of the members would lose information, it returns raw as
+// encoding/json would write it, so a key is the same before and after a queue. If raw is not JSON, it returns raw.
 func contentOf(raw json.RawMessage) []byte {
 	if lines, ok := jsonobject.Texts(raw); ok {
 		return []byte(strings.Join(lines, ""))
@@ -116,7 +117,7 @@ func contentOf(raw json.RawMessage) []byte {
 	return escaped.Bytes()
 }
 
-// NotificationError is a body with a correct signature that section 6 does not allow. It is not a forgery, because the
+// NotificationError is a correctly signed body that section 6 does not allow. The body is not a forgery, because the
 // service signed it. errors.Is finds [ErrMalformedNotification].
 type NotificationError struct {
 	// Raw is the body. Encoders that call methods do not write it.
@@ -169,8 +170,8 @@ func isContentCoding(coding string) bool {
 	return false
 }
 
-// inEncoding adds the Content-Encoding of a notification to err, because a signature or a body that does not fit is
-// then usually compressed.
+// inEncoding adds the Content-Encoding of a notification to err, because a compressed body is then the usual cause of
+// the error.
 func inEncoding(err error, h http.Header) error {
 	for name, values := range h {
 		coding := strings.ToLower(strings.TrimSpace(strings.Join(values, ", ")))

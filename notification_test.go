@@ -13,7 +13,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// withMember returns hookBody with another JSON value of a member, or without the member if value is "".
+// withMember returns hookBody with another JSON value for a member, or without the member if value is "".
 func withMember(name, value string) string {
 	var members []string
 	for _, member := range hookMembers {
@@ -374,12 +374,12 @@ func TestNotificationKeyOfARefundCoversAllBytes(t *testing.T) {
 		require.NoError(t, err)
 		var back paymentsvc.Notification
 		require.NoError(t, json.Unmarshal(queued, &back))
-		assert.Equal(t, key, back.Key(), "behind a queue: %q", body)
+		assert.Equal(t, key, back.Key(), "after a queue: %q", body)
 	}
 }
 
-// Partners store keys, so a changed key would make every duplicate look new. sha256sum made the sums from the text
-// above each.
+// Partners store keys, so a changed key would make every duplicate look new. sha256sum made each sum from the text
+// above it.
 func TestNotificationKeyNeverChanges(t *testing.T) {
 	full := paymentsvc.Notification{
 		Event: paymentsvc.EventPaymentStatusChanged, OrderID: "o-1", Status: 2,

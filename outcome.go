@@ -18,18 +18,18 @@ import (
 type Outcome int
 
 const (
-	// OutcomeUnknown is the zero value. After a start, money may have moved. Before you start a payment again, reconcile
-	// it with [Client.StatusPayment] by user_data. Reconcile a payout with [Client.StatusPayout] if [Error].OrderID is
-	// set. The document specifies no look-up of a payout by user_data. So without an order_id, wait for its notification
-	// or ask the service.
+	// OutcomeUnknown is the zero value. After a start, money may have moved. Before you start a payment again,
+	// reconcile it with [Client.StatusPayment] by user_data. Reconcile a payout with [Client.StatusPayout] if
+	// [Error].OrderID is set. The document specifies no look-up of a payout by user_data. So without an order_id, wait
+	// for the payout's notification or ask the service.
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that no byte of the request left this process. See [SafeToRetry].
 	OutcomeNotSent
 	// OutcomeRejected means that the service itself replied that this call started no operation. An earlier call with the
 	// same user_data may have started an operation; see [EffectPossible].
 	//
-	// An HTTP status does not prove a rejection, because proxies and gateways reply in the service's place, also after a
-	// payment. A response proves it only if all of these are true:
+	// An HTTP status does not prove a rejection, because proxies and gateways reply in the service's place, also after
+	// a payment. A response proves a rejection only if all of these are true:
 	//
 	//   - [Config].DecodeError finds an error in the response.
 	//   - The response is complete, and the request was delivered only once.
@@ -54,8 +54,8 @@ func (o Outcome) String() string {
 
 // OutcomeOf returns the [Outcome] of the failed start in err's tree. It returns OutcomeUnknown for nil, for an error
 // without an *Error, and for joined errors with different outcomes. It also returns OutcomeUnknown for the error of a
-// status call or of [Client.GetBalance], because such an error does not describe the start that it may follow.
-// [Error].Outcome has the outcome of any call itself.
+// status call or of [Client.GetBalance], because such an error does not describe an earlier start. For every call,
+// [Error].Outcome is the outcome of the call itself.
 func OutcomeOf(err error) Outcome {
 	found := errorsIn(err)
 	for _, e := range found {
@@ -73,8 +73,8 @@ func OutcomeOf(err error) Outcome {
 // and with a chance of success. It is true for [OutcomeNotSent] except [ErrInvalidRequest]. It is also true for
 // [OutcomeRejected] with [ErrUnauthorized] or [ErrRateLimited], because these concern the caller and not the order. It
 // is false for nil, for an error without an *Error, and for joined errors unless each *Error is safe. It is false for
-// the error of a status call or of [Client.GetBalance]: these calls can be repeated after any error, but a start before
-// them perhaps not. Back off before you retry: see [Error.RetryAfter].
+// the error of a status call or of [Client.GetBalance]: these calls can be repeated after any error, but an earlier
+// start perhaps cannot. Back off before you retry: see [Error.RetryAfter].
 func SafeToRetry(err error) bool {
 	found := errorsIn(err)
 	for _, e := range found {

@@ -85,7 +85,7 @@ func TestOutcomeFollowsStatusBodyAndDecoder(t *testing.T) {
 			return found
 		}
 	}
-	// as decoders of partners do that report an error if json.Unmarshal fails
+	// like a partner's decoder that reports an error if json.Unmarshal fails
 	anyError := func(int, []byte) *paymentsvc.ServiceError { return new(paymentsvc.ServiceError) }
 	for _, row := range []struct {
 		name    string
@@ -742,7 +742,7 @@ func TestNotSentIsNeverReportedForArrivedRequests(t *testing.T) {
 						if outcome == paymentsvc.OutcomeNotSent {
 							notSent.Store(name, true)
 						}
-						if !errors.Is(err, context.Canceled) && !http2 { // HTTP/2 may close an idle connection in use
+						if !errors.Is(err, context.Canceled) && !http2 { // HTTP/2 may close a connection during its use
 							t.Errorf("another error: %v", err)
 						}
 					}
@@ -829,7 +829,7 @@ func repeatingTransports() map[string]func(base http.RoundTripper) http.RoundTri
 			return again
 		}
 	}
-	// repeats sends the changed request up to times, until a response below 500.
+	// repeats sends the changed request until a response below 500, but no more often than the given number.
 	repeats := func(
 		times int, change func(again *http.Request, n int) *http.Request,
 	) func(http.RoundTripper) http.RoundTripper {

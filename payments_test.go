@@ -263,7 +263,7 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 	}
 }
 
-// withValue returns response with another value of field.
+// withValue returns a response with another value for one field.
 func withValue(answer, field, value string) string {
 	before, after, _ := strings.Cut(answer, `"`+field+`":`)
 	end := strings.IndexAny(after, ",}")

@@ -321,7 +321,7 @@ func TestSecurityRequestsShowNoCardData(t *testing.T) {
 	var out bytes.Buffer
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("message", "payment", payment, "payout", &payout)
 	assert.Contains(t, out.String(), `"card_data":"[redacted]"`)
-	assert.Contains(t, out.String(), `"destination":"[redacted]"`, "an own value of slog is still useful")
+	assert.Contains(t, out.String(), `"destination":"[redacted]"`, "slog marks the hidden destination")
 	assert.Equal(t, fmt.Sprint(payment), payment.String())
 	assert.Equal(t, fmt.Sprint(payout), payout.String())
 
@@ -546,7 +546,7 @@ func TestSecurityFieldsDoNotLeadToSentData(t *testing.T) {
 	}
 }
 
-// canaryCalls starts a payment and a payout. They wait for their responses until release.
+// canaryCalls starts a payment and a payout. They wait for their responses until release is called.
 func canaryCalls(t *testing.T) (release func()) {
 	t.Helper()
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -936,7 +936,7 @@ func TestSecurityProxySeesNoRequest(t *testing.T) {
 				assert.Equal(t, "paid", result)
 				assert.EqualValues(t, 1, p.taken.Load())
 				assert.Equal(t, before+1, service.requests.Load())
-				assert.Contains(t, service.last.Load().Body, canary, "the request passed the proxy")
+				assert.Contains(t, service.last.Load().Body, canary, "the request passed through the proxy")
 				assert.Contains(t, seen, "\x16\x03", "as a TLS handshake")
 				return
 			}

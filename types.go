@@ -52,8 +52,8 @@ const (
 // Known reports whether the document lists s.
 func (s StatusName) Known() bool { return s == StatusPending || s.Final() }
 
-// Final reports whether s is SUCCESS or FAILURE, because the document lists no transition from these. An unknown name
-// is never final. This applies only to payments; see [Notification.Final].
+// Final reports whether s is SUCCESS or FAILURE. The document lists no transition from these. An unknown name is never
+// final. This applies only to payments; see [Notification.Final].
 func (s StatusName) Final() bool { return s == StatusSuccess || s == StatusFailure }
 
 // PaymentRequest is the body of init_payment, init_form and init_invoice (sections 4.1, 4.5, 4.6). The Client adds
@@ -144,9 +144,10 @@ func (r PaymentRequest) JSON() (json.RawMessage, error) {
 // MarshalJSON always returns [ErrSensitive], because loggers use encoding/json. See [PaymentRequest.JSON].
 func (r PaymentRequest) MarshalJSON() ([]byte, error) { return nil, ErrSensitive }
 
-// UnmarshalJSON reads the text of [PaymentRequest.JSON]. Each of the four objects becomes a map[string]any if the map
-// encodes to the same bytes, a json.RawMessage otherwise, so long numbers keep their digits, and nil if it is absent or
-// null. UnmarshalJSON returns the errors of encoding/json and [Amount.UnmarshalJSON]. It accepts incomplete requests.
+// UnmarshalJSON reads the text of [PaymentRequest.JSON]. Each of the four objects becomes nil if it is absent or null,
+// and a map[string]any if the map encodes to the same bytes. Any other object becomes a json.RawMessage, so long
+// numbers keep their digits. UnmarshalJSON returns the errors of encoding/json and [Amount.UnmarshalJSON]. It accepts
+// incomplete requests.
 func (r *PaymentRequest) UnmarshalJSON(b []byte) error {
 	var f paymentFields
 	if err := json.Unmarshal(b, &f); err != nil {

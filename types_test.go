@@ -211,7 +211,8 @@ type storable interface {
 	JSON() (json.RawMessage, error)
 }
 
-// queued returns a request read back from a job of a queue. encoding/json escapes HTML and removes white space in it.
+// queued returns a request read back from a job of a queue, in which encoding/json escapes HTML and removes white
+// space.
 func queued[T storable](t *testing.T, in T) T {
 	t.Helper()
 	data, err := in.JSON()

@@ -43,11 +43,11 @@ type WebhookConfig struct {
 	// of ParseRequest's error has no bytes of the body. OnError must be safe for concurrent use. Without OnError and
 	// Respond, Handler hides these errors.
 	OnError func(r *http.Request, err error)
-	// OnUnreadable, if set, is called by Handler for a genuine notification with an invalid body. It stores the bytes
-	// for a review, because the document does not specify redelivery. After nil, the notification counts as handled.
-	// After an error, the response is 500. Without OnUnreadable, Handler rejects the notification with 400.
+	// OnUnreadable, if set, is called by Handler for a genuine notification with an invalid body. Let it store the
+	// bytes for a review, because the document does not specify redelivery. If it returns nil, the notification counts
+	// as handled. If it returns an error, the response is 500. Without OnUnreadable, the response is 400.
 	OnUnreadable func(ctx context.Context, e *NotificationError) error
-	// Respond, if set, writes Handler's response, because the service's expected response is not specified (section 6).
+	// Respond, if set, writes Handler's response. The response that the service expects is not specified (section 6).
 	// err is nil for a handled notification, and otherwise the error that OnError gets. [Webhook.Handler] has the
 	// defaults.
 	Respond func(w http.ResponseWriter, r *http.Request, err error)
@@ -151,10 +151,11 @@ func (w *Webhook) ParseRequest(r *http.Request) (*Notification, error) {
 // with 200 if fn returns nil, and with 500 if fn fails. fn must expect duplicates, old states after new states, and
 // refunds with the order_id of their payment: see [Notification.Key], [Notification.Final] and [Notification].Event.
 //
-// It rejects other requests with 401 for headers, signature, age or an error of Scheme.Canonical, 400 for the body, 413
-// for a body over [WebhookConfig].MaxBodyBytes, whose rest it leaves unread, and 405 for a method other than POST. The
-// document specifies no responses, so these are this package's choice; WebhookConfig.Respond replaces them. A panic of
-// fn reaches net/http. If a middleware recovers it, the status is 500, unless the middleware changes it.
+// It rejects other requests: with 401 for headers, signature, age or an error of Scheme.Canonical, with 400 for the
+// body (see [WebhookConfig].OnUnreadable), with 413 for a body over [WebhookConfig].MaxBodyBytes, and with 405 for a
+// method other than POST. It leaves the rest of an oversized body unread. The document specifies no responses, so these
+// are this package's choice; WebhookConfig.Respond replaces them. A panic of fn reaches net/http. If a middleware
+// recovers it, the status is 500, unless the middleware changes it.
 func (w *Webhook) Handler(fn func(ctx context.Context, n *Notification) error) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		responded := false

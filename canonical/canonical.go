@@ -120,7 +120,7 @@ func Join(sep string, parts ...paymentsvc.CanonicalFunc) paymentsvc.CanonicalFun
 	}
 }
 
-// appendPart appends part to dst. If part returned other memory than that of dst, appendPart copies the result.
+// appendPart appends part to dst. If part returned memory other than that of dst, appendPart copies the result.
 func appendPart(dst []byte, part paymentsvc.CanonicalFunc, m *paymentsvc.Message) ([]byte, error) {
 	made, err := part(dst, m)
 	if err != nil {
@@ -175,8 +175,8 @@ func inPlace(name string, part paymentsvc.CanonicalFunc, first, last byte) payme
 }
 
 // Path appends the path of the address as sent: escaped, and with the path of the base address. Webhook.Verify and
-// Webhook.Parse do not know the address, so all parts from Path to [SortedQuery] return an error for their
-// notifications.
+// Webhook.Parse do not know the address, so for their notifications every part of the address, such as Path or [Host],
+// returns an error.
 func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	if m.URL == nil {
 		return nil, noAddress("Path")
@@ -184,9 +184,9 @@ func Path(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 	return append(dst, sentPath(m.URL)...), nil
 }
 
-// PathBelow returns a part that appends [Path] without prefix, such as "/init_payment/card". Use it if the service
-// signs the path below its base address. PathBelow("/") omits the first slash. The part returns an error if the path
-// does not start with prefix.
+// PathBelow returns a part that appends the rest of [Path] after prefix. Use it if the service signs the path below its
+// base address, such as "/init_payment/card". PathBelow("/") omits the first slash. The part returns an error if the
+// path does not start with prefix.
 func PathBelow(prefix string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		if m.URL == nil {
@@ -296,7 +296,7 @@ type Escaping int
 const (
 	// EscapingNone does not escape. It is the zero value.
 	EscapingNone Escaping = iota
-	// EscapingForm escapes everything except letters, digits and -_.~ and writes a space as a plus, like Go and
+	// EscapingForm escapes everything except letters, digits and -_.~, and writes a space as a plus, like Go and
 	// Python's quote_plus.
 	EscapingForm
 	// EscapingPercent is EscapingForm with %20 for a space, like PHP's rawurlencode.

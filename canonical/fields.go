@@ -28,7 +28,7 @@ func Field(names ...string) paymentsvc.CanonicalFunc {
 	}
 }
 
-// FieldOr returns a part like [Field] that appends the text absent if the field is absent or null.
+// FieldOr returns a part like [Field], but the part appends the first argument if the field is absent or null.
 func FieldOr(absent string, names ...string) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {
 		value, err := find(m.Body, names)
@@ -288,9 +288,9 @@ func appendText(dst, value []byte) []byte {
 	}
 }
 
-// With returns a part that applies part to a copy of the message. The body of the copy ends with an added field: name
-// with the text of value. For example, With("timestamp", Timestamp, BodySorted) signs the timestamp as one of the
-// fields. The part returns an error if the body is not a JSON object, and the errors of value and part.
+// With returns a part that applies part to a copy of the message. The body of the copy ends with an added field, which
+// has the given name and the text of value. For example, With("timestamp", Timestamp, BodySorted) signs the timestamp
+// as one of the fields. The part returns an error if the body is not a JSON object, and the errors of value and part.
 func With(name string, value, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return with("With", name, value, part, func(dst, text []byte) ([]byte, error) {
 		return jsonWriter{}.text(dst, text), nil
@@ -337,8 +337,8 @@ func with(
 	}
 }
 
-// Within returns a part that applies part to a copy of the message. The body of the copy is the object in the field
-// name, for example Within("data", BodySorted). The part returns an error if the body or the field is not a JSON
+// Within returns a part that applies part to a copy of the message. The body of the copy is the object in the named
+// field, for example Within("data", BodySorted). The part returns an error if the body or the field is not a JSON
 // object, or if the body has duplicate fields, and the errors of part.
 func Within(name string, part paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc {
 	return func(dst []byte, m *paymentsvc.Message) ([]byte, error) {

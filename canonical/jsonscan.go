@@ -86,7 +86,7 @@ func sortByName(list []member) {
 	slices.SortFunc(list, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 }
 
-// elements appends the elements of array, which must be valid JSON and begin with its bracket.
+// elements appends the elements of array, which must be valid JSON and begin with a bracket.
 func elements(dst [][]byte, array []byte) [][]byte {
 	for i := jsonobject.SkipSpace(array, 1); array[i] != ']'; {
 		end := jsonobject.EndOfValue(array, i)

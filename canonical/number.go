@@ -65,8 +65,8 @@ func transformed(
 	}
 }
 
-// write appends a JSON number. The forms with two decimal places and in hundredths convert integers only if isAmount
-// is set, for Number and for a field named amount.
+// write appends a JSON number. isAmount is set for Number and for a field named amount. Without isAmount, the forms
+// with two decimal places and in hundredths keep integers unchanged.
 func (f NumberForm) write(dst, number []byte, isAmount bool) ([]byte, error) {
 	integer := !bytes.ContainsAny(number, ".eE")
 	switch f {

@@ -131,13 +131,13 @@ func TestPartsReturnErrors(t *testing.T) {
 		"a path under another base": {
 			canonical.PathBelow("/api"), served, `does not start with PathBelow's "/api"`,
 		},
-		"a header that is missing":   {canonical.Header("X-None"), served, "header X-None: 0 values, want exactly 1"},
-		"a header that stands twice": {canonical.Header("X-Twice"), served, "header X-Twice: 2 values, want exactly 1"},
-		"an empty secret":            {canonical.Secret(""), served, "Secret is empty"},
-		"a nil part of Join":         {canonical.Join("", canonical.Method, nil), served, "part 2 of Join is nil"},
-		"a failing part of Join":     {canonical.Join("", canonical.Method, canonical.Host), served, "Host needs the host"},
-		"a nil part of Lower":        {canonical.Lower(nil), served, "the part of Lower is nil"},
-		"a failing part of Lower":    {canonical.Lower(canonical.Host), served, "Host needs the host"},
+		"a header that is missing":    {canonical.Header("X-None"), served, "header X-None: 0 values, want exactly 1"},
+		"a header that appears twice": {canonical.Header("X-Twice"), served, "header X-Twice: 2 values, want exactly 1"},
+		"an empty secret":             {canonical.Secret(""), served, "Secret is empty"},
+		"a nil part of Join":          {canonical.Join("", canonical.Method, nil), served, "part 2 of Join is nil"},
+		"a failing part of Join":      {canonical.Join("", canonical.Method, canonical.Host), served, "Host needs the host"},
+		"a nil part of Lower":         {canonical.Lower(nil), served, "the part of Lower is nil"},
+		"a failing part of Lower":     {canonical.Lower(canonical.Host), served, "Host needs the host"},
 		"a nil part of SHA256": {
 			canonical.SHA256(paymentsvc.Hex, nil), served, "SHA256 needs an encoding and a part",
 		},
@@ -178,7 +178,7 @@ func raceDetector() bool {
 
 func TestPartsAllocateNothing(t *testing.T) {
 	if raceDetector() {
-		t.Skip("the race detector makes sync.Pool, which encoding/json uses, forget what it was given")
+		t.Skip("the race detector empties sync.Pool, which encoding/json uses")
 	}
 	m := message(
 		t, "https://pay.example.com/base/init_payment/card?a=1", `{"amount":10.50,"payer":{"email":"a@example.com"}}`,

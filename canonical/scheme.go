@@ -45,24 +45,24 @@ import (
 //	prefixed("sha256=", hex)     Prefixed
 //	chain(hex, base64)           Chain
 //
-// The options of fields are sorted (the default) or as-sent; omit-nested, flat or flat("."); omit-empty, omit-null and
-// omit("a", "b"); escape-form, escape-percent, escape-php, escape-js or escape-java; php-constants, digit-constants,
-// python-constants or no-null; and one form of numbers. A single text separates values. Of two texts, the first
-// separates name from value, and the second separates fields. Without texts, unseparated is required.
+// The part fields has these options: sorted (the default) or as-sent; omit-nested, flat or flat("."); omit-empty,
+// omit-null and omit("a", "b"); escape-form, escape-percent, escape-php, escape-js or escape-java; php-constants,
+// digit-constants, python-constants or no-null; and one form of numbers. A single text separates values. Of two texts,
+// the first separates name from value, and the second separates fields. Without texts, "unseparated" is required.
 //
-// The options of json are sorted; spaces or indent(" "); escape-slash, escape-unicode, escape-html and escape-gson; and
-// one form of numbers. The forms are short-numbers, python-numbers, java-numbers, two-place-numbers, minor-numbers,
-// padded-numbers and quoted-numbers.
+// The part json has these options: sorted; spaces or indent(" "); escape-slash, escape-unicode, escape-html and
+// escape-gson; and one form of numbers. The forms of numbers are short-numbers, python-numbers, java-numbers,
+// two-place-numbers, minor-numbers, padded-numbers and quoted-numbers.
 //
 // A scheme for both kinds of messages begins with "request" and continues with ", notification"; see [ByKind]. Both
 // kinds must have the same encoding. At the end, ", key base64" selects a [SecretForm]: text (the default), hex,
 // base64, base64-tail, tail, hex-tail, sha256, sha256-hex, md5-hex, sha1-hex, trimmed, uuid, uuid-bytes or to-base64.
-// The command paymentsvc adds ", seen in requests" or ", seen in notifications" if all its samples had that kind. This
-// clause changes no signature.
+// The command paymentsvc adds ", seen in requests" or ", seen in notifications" if all its samples were messages of
+// that kind. This clause changes no signature.
 //
 // A text with a scheme that signs neither the body nor a field must have the clause ", body unsigned". Any other text
-// must not have this clause. A text with the part secret or a key form other than text is an error, because it needs
-// [ParseSchemeWith]. Errors contain the column of the mistake, counted in characters.
+// must not have this clause. A text with the part "secret" or a key form other than "text" is an error, because it
+// needs [ParseSchemeWith]. Errors contain the column of the mistake, counted in characters.
 func ParseScheme(text string) (paymentsvc.Scheme, error) {
 	s, err := parse(text, "")
 	switch {
@@ -107,7 +107,7 @@ type Code struct {
 	Imports []string
 }
 
-// GoCode returns the Go code of a scheme in its text form. It returns an error for a text that [ParseSchemeWith]
+// GoCode returns the Go code for the text form of a scheme. It returns an error for a text that [ParseSchemeWith]
 // rejects with every secret.
 func GoCode(text string) (Code, error) {
 	s, err := parse(text, "")
@@ -127,8 +127,8 @@ func GoCode(text string) (Code, error) {
 	return c, nil
 }
 
-// word is a name of the text form. code is its name in Go. Exactly one of part, texts, around, digest, encoding, read
-// and combine is set.
+// word is a name of the text form. code is its name in Go. Exactly one of the fields part, texts, around, digest,
+// encoding, read and combine is set.
 type word struct {
 	text, code string
 	signs      bool // whether the part covers the body or a field
@@ -202,9 +202,9 @@ var words = []word{
 	{text: "chain", code: "Chain", combine: (*parser).chain},
 }
 
-// option is a name in the brackets of fields or json. Options of one group exclude each other. code is the Go code that
-// sets the option, or "" for the default. on reports whether the option is set. The parser and the forms methods
-// handle the arguments of options such as omit.
+// option is a name in the brackets of the part "fields" or "json". Options of one group exclude each other. code is the
+// Go code that sets the option, or "" for the default. on reports whether the option is set. The parser and the forms
+// methods handle the arguments of options such as omit.
 type option[T any] struct {
 	text, code, group string
 	set               func(*T)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The doc of ParseScheme must list every name of the parser, and the tests must use it.
+// The doc of ParseScheme must list every name of the parser, and the tests must use every name.
 func TestSchemeNamesAreDocumentedAndTested(t *testing.T) {
 	page, err := os.ReadFile("../docs/signing.md")
 	require.NoError(t, err)

@@ -165,7 +165,7 @@ func (p *parser) fields() parsedPart {
 }
 
 // join returns a part that appends parts in order. The Go code has a Join with a separator if a text without letters
-// and digits divides the parts into groups accepted by separated.
+// and digits divides the parts into groups that the function separated accepts.
 func join(list []parsedPart) parsedPart {
 	if len(list) == 1 {
 		return list[0]

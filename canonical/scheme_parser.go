@@ -312,7 +312,7 @@ func (p *parser) lookup() (word, bool) {
 	return word{}, false
 }
 
-// find reads a word accepted by fits, or fails.
+// find reads a word that the function fits accepts. Otherwise find fails.
 func (p *parser) find(what, wanted string, fits func(word) bool) word {
 	if w, known := p.lookup(); known && fits(w) {
 		p.advance()

@@ -148,7 +148,7 @@ func sourceOfCases(t *testing.T) string {
 	).Replace(rows)
 }
 
-// TestSchemeParsesOptions wants every option of an enumeration to be its value in Go.
+// TestSchemeParsesOptions checks that every option with a value of an enumeration sets this value.
 func TestSchemeParsesOptions(t *testing.T) {
 	m := schemeMessages(t)[0]
 	m.Body = []byte(`{"amount":12000000.50,"t":true,"f":false,"n":null,"text":"a b~*!/="}`)

@@ -46,8 +46,8 @@ const (
 	SecretToBase64
 )
 
-// keyForm is a row of the table of forms: the name after the word key in the text form, the name in Go, a description,
-// and the function that reads the key.
+// keyForm is a row of the table of forms: the name after the word "key" in the text form, the name in Go, a
+// description, and the function that reads the key.
 type keyForm struct {
 	text, code, words string
 	form              SecretForm

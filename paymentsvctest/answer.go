@@ -52,7 +52,7 @@ func (c *Config) formatted(failed bool, a answer) answer {
 	return a
 }
 
-// nested is a JSON object. Each value is a nested, a json.RawMessage, or a list with one such value.
+// nested is a JSON object. Each value is another nested, a json.RawMessage, or a list with one of these.
 type nested map[string]any
 
 // set sets the value at a dotted name, and creates the missing objects around the value.
@@ -70,7 +70,7 @@ func (n nested) set(name string, value json.RawMessage) {
 	child.set(below, value)
 }
 
-// makeLists replaces each object inside n with "0" as its only name by a list of its value.
+// makeLists replaces each object inside n whose only name is "0" by a list with the value of "0".
 func (n nested) makeLists() {
 	for name, value := range n {
 		child, ok := value.(nested)

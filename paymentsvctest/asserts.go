@@ -113,8 +113,9 @@ func assertComplete[T any](t testing.TB, s *Server, r *record[T]) {
 	}
 }
 
-// AssertStarted fails the test unless exactly times orders with a user_data exist. It also fails if a further start was
-// rejected as a duplicate, because correct code sends none. It does not detect duplicates accepted by [SameOrder].
+// AssertStarted fails the test unless the given number of orders with a user_data exists. It also fails after a
+// rejected duplicate of this user_data, because correct code sends no duplicate. It does not detect duplicates accepted
+// by [SameOrder].
 func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	t.Helper()
 	if got := s.Started(userData); got != times {
@@ -129,8 +130,8 @@ func (s *Server) AssertStarted(t testing.TB, userData string, times int) {
 	}
 }
 
-// AssertOrders fails the test unless exactly want orders exist, with any user_data. It detects a payment started
-// again with a new user_data. [Server.AssertStarted] detects rejected duplicates.
+// AssertOrders fails the test unless the given number of orders exists, with any user_data. It detects a payment
+// started again with a new user_data. [Server.AssertStarted] detects rejected duplicates.
 func (s *Server) AssertOrders(t testing.TB, want int) {
 	t.Helper()
 	if got := len(s.Orders()); got != want {
@@ -157,7 +158,7 @@ func (s *Server) AssertAllSigned(t testing.TB) {
 }
 
 // AssertNoneRejected fails the test if the server rejected a request, and prints the reasons. It ignores status calls
-// with an unknown user_data, because they detect a missing start. It also fails if no request arrived.
+// with an unknown user_data, because code detects a missing start with them. It also fails if no request arrived.
 func (s *Server) AssertNoneRejected(t testing.TB) {
 	t.Helper()
 	s.assertArrived(t)

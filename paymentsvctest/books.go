@@ -272,7 +272,7 @@ func (b *books) refund(orderID string, amount paymentsvc.Amount, status payments
 	return o, b.change(o, &after)
 }
 
-// change replaces an order by after, updates its account, and ends the effect of LateCommit on the order.
+// change gives the order o the state in after, updates its account, and ends the effect of LateCommit on the order.
 func (b *books) change(o, after *order) error {
 	moved, err := b.accounts[o.ProjectID].move(o, after)
 	if err != nil {
@@ -294,8 +294,8 @@ func (a *account) balances() (payout, expected paymentsvc.Amount, err error) {
 	return payout, expected, err
 }
 
-// move returns the account after an order has changed from before to after. before is nil for a new order. It returns
-// an error for a balance with more digits than an Amount holds.
+// move returns the account after a change of an order from the state before to the state after. before is nil for a new
+// order. It returns an error for a balance with more digits than an Amount holds.
 func (a *account) move(before, after *order) (account, error) {
 	moved := account{a.Project, new(big.Rat).Set(a.balance), new(big.Rat).Set(a.pending), a.decimals}
 	if before != nil {
@@ -348,8 +348,8 @@ func decimals(amounts ...paymentsvc.Amount) (most int) {
 	return most
 }
 
-// amountOf returns a sum with the given number of decimals. If an Amount cannot hold them, it drops trailing zeros. It
-// returns an error if an Amount cannot hold the remaining digits.
+// amountOf returns a sum with the given number of decimals. If an Amount cannot hold these decimals, amountOf drops
+// trailing zeros. It returns an error if an Amount cannot hold the remaining digits.
 func amountOf(sum *big.Rat, decimals int) (paymentsvc.Amount, error) {
 	text := sum.FloatString(decimals)
 	a, err := paymentsvc.ParseAmount(text)

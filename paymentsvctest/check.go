@@ -20,7 +20,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/internal/timestamp"
 )
 
-// maxBody limits a request's body, because the document specifies no limit (section 8).
+// maxBody limits a request's body. The document specifies no limit (section 8).
 const maxBody = 1 << 20
 
 // call is a correctly signed request.
@@ -291,7 +291,7 @@ func (f field) accepts(value json.RawMessage) bool {
 	}
 }
 
-// text, integer and amount return a field, or the zero value if it is missing or of another type.
+// The methods text, integer and amount return a field, or the zero value if it is missing or of another type.
 
 func (o object) text(name string) string { return textOf(o[name]) }
 

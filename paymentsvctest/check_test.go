@@ -28,7 +28,7 @@ const (
 // now returns a fixed time.
 func now() time.Time { return time.Unix(1_764_310_000, 0) }
 
-// signer returns a signer of scheme with a key, at now.
+// signer returns a signer with the test scheme, a key and a fixed clock.
 func signer(t testing.TB, key paymentsvc.Secret) paymentsvc.Signer {
 	t.Helper()
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: scheme(), Secret: key, Now: now})
@@ -46,7 +46,7 @@ func signed(t testing.TB, address, body string) *http.Request {
 	return req
 }
 
-// send posts a correctly signed body after change.
+// send posts a correctly signed body. Before, change may change the request.
 func send(
 	t testing.TB, srv *paymentsvctest.Server, path, body string, change func(*http.Request),
 ) (status int, answer string) {

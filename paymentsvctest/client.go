@@ -20,8 +20,8 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 )
 
-// HTTPClient returns a client for this server. [Refuse] needs this client. It uses a plain *http.Transport, so that a
-// paymentsvc.Client can prove that a request was not sent. [Server.Close] closes its idle connections.
+// HTTPClient returns a client for this server. [Refuse] needs this client. The client uses a plain *http.Transport, so
+// that a paymentsvc.Client can prove that a request was not sent. [Server.Close] closes its idle connections.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
 // ClientConfig returns the configuration of a client for one project: the address, the ids, a signer, a decoder of
@@ -68,7 +68,7 @@ func endpointAtEndOf(path string) string {
 	return ""
 }
 
-// dial connects to an address, and adds the connection's local address to dialed, for [Server.arriving].
+// dial connects to an address, and adds the connection's local address to Server.dialed, for [Server.arriving].
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := s.connect(ctx, network, address)
 	if err != nil {
@@ -107,7 +107,7 @@ type dialedConn struct {
 	once   sync.Once
 }
 
-// Close removes the local address from dialed before the system can assign it to another client.
+// Close removes the local address from Server.dialed before the system can assign the address to another client.
 func (c *dialedConn) Close() error {
 	c.once.Do(func() {
 		c.server.mu.Lock()
@@ -118,9 +118,9 @@ func (c *dialedConn) Close() error {
 }
 
 // StartInMemory is [Start] without a socket. Only HTTPClient and the client of ClientConfig reach the server, through
-// memory and with any host. The SDK's transport, the detection of unsent requests and all faults work as with a
-// socket. In a bubble of testing/synctest, a wait of 30 seconds takes no time. Use [ToHandler] for notifications in a
-// bubble, and do not use Start in a bubble, because it hangs.
+// memory and with any host. The SDK's transport, the detection of unsent requests and all faults work as with a socket.
+// In a bubble of testing/synctest, a wait of 30 seconds takes no time. Use [ToHandler] for notifications in a bubble,
+// and do not use Start in a bubble, because Start hangs there.
 func StartInMemory(t testing.TB, c Config) *Server {
 	t.Helper()
 	return start(t, c, (*Server).ListenInMemory)

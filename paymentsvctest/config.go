@@ -33,19 +33,19 @@ type Config struct {
 	// Tolerance is how far the timestamp of a request may be from Now, in both directions. 0, the default, accepts
 	// every age, because the document specifies no tolerance.
 	Tolerance time.Duration
-	// Numbers has the status and status_code of each status name, because the document does not specify them. The
-	// defaults are a choice of this package: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
+	// Numbers has the status and status_code of each status name. The document does not specify them, so the defaults
+	// are a choice of this package: PENDING {1, 10}, SUCCESS {2, 20}, FAILURE {3, 30}.
 	Numbers map[paymentsvc.StatusName]Numbers
-	// ErrorCode and ErrorMessage are the names of the fields of an error's code and message, because the document does not
-	// specify them. "error.code" is the field code of the object error, and "errors.0.code" is in the list errors. ""
-	// means "error_code" and "error_message".
+	// ErrorCode and ErrorMessage are the names of the fields of an error's code and message, which the document does
+	// not specify. "error.code" is the field "code" of the object "error", and "errors.0.code" is in the first object
+	// of the list "errors". "" means "error_code" and "error_message".
 	ErrorCode    string
 	ErrorMessage string
-	// Errors sets the response to a problem, because the document specifies none. By default the code is the text of
+	// Errors sets the response to a problem, which the document does not specify. By default the code is the text of
 	// the [Problem], with the HTTP status in the comment of its constant.
 	Errors map[Problem]ErrorAnswer
-	// Repeated selects the behaviour for a duplicate user_data, because the document does not specify it. The default
-	// is RejectRepeated.
+	// Repeated selects the behaviour for a duplicate user_data, which the document does not specify. The default is
+	// RejectRepeated.
 	Repeated Repeated
 	// Check, if not nil, returns an error to reject an order. The order has no Number and OrderID yet, and may be a
 	// duplicate. Check may call the server, for example [Server.Balance]. Without Check the server accepts any amount
@@ -95,7 +95,7 @@ type Project struct {
 	Currency string
 }
 
-// Numbers are the numbers of a status, because the document does not specify them (section 3).
+// Numbers are the numbers of a status, which the document does not specify (section 3).
 type Numbers struct {
 	// Status and StatusCode are the fields status and status_code of responses and notifications.
 	Status, StatusCode int64

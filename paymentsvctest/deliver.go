@@ -22,7 +22,7 @@ import (
 type Delivery struct {
 	// Notification is the notification of the attempt.
 	Notification Notification
-	// Faults are the texts of the chosen faults. A forgery has only the text of [Forged], and no other delivery has it.
+	// Faults are the texts of the chosen faults. A forgery has only the text of [Forged], which no other delivery has.
 	Faults []string
 	// Forged reports whether the receiver must reject the notification, because it is a forgery, unsigned or altered.
 	Forged bool
@@ -66,7 +66,7 @@ func (s *Server) DeliveriesAfter(n int) (list []Delivery, all int) {
 
 // Deliver sends the notifications of the outbox in sequence, with the faults of the rules and Chaos, and returns the
 // attempts. Without a 2xx to the whole, genuine body, a notification returns to the outbox, for at most NotifyAttempts
-// attempts. The document specifies no retries, so the next Deliver retries. Without a receiver Deliver has no effect.
+// attempts. The document specifies no retries, so only another call retries. Without a receiver Deliver has no effect.
 func (s *Server) Deliver(ctx context.Context) []Delivery {
 	due, receiver := s.due(ctx)
 	var done []Delivery
@@ -113,7 +113,7 @@ func (s *Server) Send(ctx context.Context, n Notification, faults ...Notificatio
 
 // SendBody sends a body unchanged, without the outbox and the rules, and does not record a delivery. The function of
 // [ToEach] gets a Notification with the fields found in the body. If header is nil, SendBody signs the body with the
-// timestamp at and the key of the project, and returns an error for an unknown project. It returns the HTTP status, or
+// given time and the key of the project, and returns an error for an unknown project. It returns the HTTP status, or
 // the reason for a missing response.
 func (s *Server) SendBody(
 	ctx context.Context, to Receiver, projectID int64, at time.Time, body []byte, header http.Header,
@@ -160,7 +160,7 @@ func (s *Server) due(ctx context.Context) ([]*outboxEntry, Receiver) {
 		return nil, Receiver{}
 	}
 	var due, later []*outboxEntry
-	before := 0 // the length of later when the last entry became due
+	before := 0 // len(later) when the last entry became due
 	for _, l := range s.outbox {
 		if l.effects == nil {
 			s.decide(l)
@@ -217,7 +217,7 @@ var (
 	errNoReceiver  = errors.New("the notification has no receiver")
 	errNoProject   = errors.New("no such project")
 	errCut         = errors.New("cut on purpose")
-	errNotSigned   = errors.New("the scheme does not sign the last digit of the body, which the fault altered changes")
+	errNotSigned   = errors.New("the scheme does not sign the last digit of the body, the digit that Altered changes")
 )
 
 // send sends one notification with its faults, and records the attempts.
@@ -329,7 +329,7 @@ func (s *Server) forgery(n Notification) Notification {
 	return n
 }
 
-// transmit sends a request to a receiver. prepare sets its header, and returns its body and the length of its body.
+// transmit sends a request to a receiver. prepare sets the request's header, and returns the body and its length.
 func (s *Server) transmit(
 	ctx context.Context, to Receiver, prepare func(*http.Request) (io.Reader, int, error),
 ) (int, error) {
@@ -382,7 +382,7 @@ func (s *Server) sign(req *http.Request, body []byte, secret paymentsvc.Secret, 
 	return m.Body, nil
 }
 
-// signed sets the headers of a notification without its signature, and returns the signed message and the signature.
+// signed sets the headers of a notification except the signature, and returns the signed message and the signature.
 func (s *Server) signed(
 	req *http.Request, at time.Time, secret paymentsvc.Secret, body []byte,
 ) (*paymentsvc.Message, string, error) {

@@ -6,7 +6,7 @@
 //			PartnerID: 7,
 //			Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
 //			Scheme:    scheme, // your own, because the document specifies none
-//			Repeated:  paymentsvctest.NewOrder, // a second start counts; the default rejects it
+//			Repeated:  paymentsvctest.NewOrder, // a duplicate is another order; the default rejects it
 //		})
 //		client, err := paymentsvc.NewClient(srv.ClientConfig(42))
 //		...
@@ -51,7 +51,7 @@
 // response to a duplicate user_data, the meaning of the two balances, and the retries of notifications. [Config] has a
 // field for each of these items except the balances. The defaults are choices of this package, not promises of the
 // service. Further choices are order ids (UUIDs that count from 1), addresses under https://pay.example, and the
-// currency XTS, reserved for tests by ISO 4217. The fake rejects amounts of 0 or less.
+// currency XTS, which ISO 4217 reserves for tests. The fake rejects amounts of 0 or less.
 //
 // payout_balance is the opening balance, plus payments, forms and invoices in SUCCESS, less payouts not in FAILURE,
 // less refunds in SUCCESS. expected_balance adds the pending payments, forms and invoices. status_payment finds

@@ -111,8 +111,8 @@ func refuses(faults []Fault) bool {
 
 // Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
 // fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
-// and the rule counts these attempts. For other clients the fault is [Reset]. The server does not receive a refused
-// request, so a rule with Refuse and another fault panics, and so does [Server.FaultWhere] with Refuse and a function.
+// and a rule with Refuse counts these attempts. For other clients the fault is [Reset]. The server does not receive a
+// refused request, so [Server.Fault] panics for Refuse and another fault, and [Server.FaultWhere] also for a function.
 func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.reset = true }} }
 
 // Reset resets the connection before the body is read.

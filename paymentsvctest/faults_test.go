@@ -43,7 +43,7 @@ func TestFaultsChangeTheBytesOfTheResponse(t *testing.T) {
 	durations := strings.NewReplacer("1500ms", "1.5s", "-24h", "-24h0m0s", "10us", "10µs") // as String writes them
 	for _, test := range []struct {
 		fault string
-		head  string // the begin of the response
+		head  string // the beginning of the response
 		tail  string // the end of the response
 		err   error
 	}{
@@ -243,7 +243,7 @@ func TestEachRuleCountsItsOwnRequests(t *testing.T) {
 		}
 		return taken
 	}
-	assert.Equal(t, []bool{true}, tries(1, paymentsvc.PaymentTypeCard), "before the rule is made nothing counts")
+	assert.Equal(t, []bool{true}, tries(1, paymentsvc.PaymentTypeCard), "requests before the rule do not count")
 
 	second := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(2), drop)
 	assert.Equal(t, []bool{true, false, true}, tries(3, paymentsvc.PaymentTypeCard))
@@ -339,8 +339,8 @@ func TestHangEndsWithTheClientOrTheServer(t *testing.T) {
 	}
 }
 
-// Below another server's router and over HTTP/2 there is no connection to take, so streams are ended instead. The
-// client signs the whole path all the same.
+// A fake behind another server's router cannot take over an HTTP/2 connection, so it ends streams instead. The client
+// still signs the whole path.
 func TestFaultsEndStreamsOverHTTP2(t *testing.T) {
 	srv, err := paymentsvctest.New(config(everyStartCounts, func(c *paymentsvctest.Config) {
 		c.BasePath, c.Scheme.Canonical = "", canonical.Join("\n", canonical.URL, canonical.Timestamp, canonical.Body)
@@ -448,7 +448,7 @@ func TestChaosRepeatsItsSeed(t *testing.T) {
 	pay(t, client, "order-1") // an empty list is no chaos
 	refuse := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Refuse())
 	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-2"))
-	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err), "rules hold beside chaos")
+	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err), "rules apply in addition to Chaos")
 	refuse.Remove()
 	srv.Chaos(paymentsvctest.Chaos{OneIn: 1, Faults: []paymentsvctest.Fault{paymentsvctest.Refuse()}})
 	_, err = client.GetBalance(t.Context())
@@ -476,8 +476,8 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 	go func() { drained <- srv.Drain(t.Context()) }()
 	select {
 	case err := <-drained:
-		t.Fatal("a connection is open whose request is still to come", err)
-	case <-time.After(20 * time.Millisecond): // the wait can only miss a fault, never report one
+		t.Fatal("Drain returned before the request of an open connection", err)
+	case <-time.After(20 * time.Millisecond): // a short wait can miss a failure, but never causes one
 	}
 	require.NoError(t, conn.Close())
 	require.NoError(t, <-drained)
@@ -525,7 +525,7 @@ func TestCloseIsPermanent(t *testing.T) {
 		srv.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/base/v1/get_balance", nil))
 	},
 		"a handler of a closed server gives no answer")
-	assert.Len(t, srv.Orders(), 1, "what was started can still be asked for")
+	assert.Len(t, srv.Orders(), 1, "Orders still works")
 
 	other, err := paymentsvctest.New(config())
 	require.NoError(t, err)
@@ -595,11 +595,11 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 	rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(),
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, over))
 	pay(t, client, "order-1")
-	assert.Zero(t, rule.Hits(), "a hold that is over delays nothing")
+	assert.Zero(t, rule.Hits(), "a released hold has no effect")
 	rule = srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
 	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
 	require.Error(t, err)
-	assert.Equal(t, 1, rule.Hits(), "that there is no such order is an answer")
+	assert.Equal(t, 1, rule.Hits(), "the response to an unknown order counts")
 }
 
 func TestFaultsAfterTheCommitmentNeedACommitment(t *testing.T) {

@@ -163,7 +163,7 @@ func operations() []operation {
 	}
 }
 
-var errWrongAnswer = errors.New("an answer without what the document promises was taken for a success")
+var errWrongAnswer = errors.New("a response without a required field counted as a success")
 
 func checked(err error, right func() bool) error {
 	if err == nil && !right() {

@@ -65,7 +65,8 @@ func (r Receiver) Via(transport http.RoundTripper) Receiver {
 }
 
 // ToHandler passes notifications to h, as requests for a path such as "/notifications". h runs on the goroutine of
-// Deliver or Send, so it has returned when they return. ToHandler recovers only the panic [http.ErrAbortHandler].
+// Deliver or Send, so h has returned before Deliver or Send returns. ToHandler recovers only the panic
+// [http.ErrAbortHandler].
 func ToHandler(h http.Handler, path string) Receiver {
 	return Receiver{handler: h, address: (&url.URL{Scheme: "http", Host: "partner.example", Path: path}).String()}
 }
@@ -91,7 +92,7 @@ func (s *Server) SetReceiver(r Receiver) {
 type outboxEntry struct {
 	Notification
 	attempts int
-	number   int              // of the notification, in the order of post
+	number   int              // of the notification, in the order of the calls of post
 	effects  *deliveryEffects // nil until the faults are chosen
 	faults   []string
 }
@@ -138,9 +139,9 @@ func (s *Server) Seed(o Order) (Order, error) {
 var ErrOrderExists = errors.New("the order_id exists")
 
 // Refund puts a refund.status_changed with the order_id of a payment, form or invoice into the outbox. If status is
-// SUCCESS, it also refunds amount. The document specifies no call for a refund (section 4.8), so the service starts it.
-// Refund returns an error for an unknown order, a payout, an order not in SUCCESS, an amount of 0 or less or above the
-// unrefunded part, a status without Config.Numbers, and a balance with too many digits.
+// SUCCESS, it also refunds amount. The document specifies no call for a refund (section 4.8), so only the service can
+// start a refund. Refund returns an error for an unknown order, a payout, an order not in SUCCESS, an amount of 0 or
+// less or above the unrefunded part, a status without Config.Numbers, and a balance with too many digits.
 func (s *Server) Refund(orderID string, amount paymentsvc.Amount, status paymentsvc.StatusName) (Notification, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +251,8 @@ func RepeatedBy(n int) NotificationFault {
 	return NotificationFault{"repeated " + strconv.Itoa(n), func(e *deliveryEffects) { e.repeat = n }}
 }
 
-// Reordered swaps the notification with the next in the same Deliver. Without a next, it waits for one more Deliver.
+// Reordered swaps the notification with the next notification in the same call of Deliver. The last notification of a
+// call waits for one more call.
 func Reordered() NotificationFault {
 	return NotificationFault{"reordered", func(e *deliveryEffects) { e.reorder = true }}
 }
@@ -307,7 +309,7 @@ func AllNotificationFaults() []NotificationFault {
 }
 
 // ParseNotificationFault parses the text of [NotificationFault.String], such as "repeated 2" or "late 5m". Four values
-// are optional: "late" and "early" are an hour, "repeated" sends one duplicate, and "cut" sends half of the body.
+// are optional: "late" and "early" shift by an hour, "repeated" sends one duplicate, and "cut" sends half of the body.
 func ParseNotificationFault(text string) (NotificationFault, error) {
 	p := parser{left: text}
 	return parse(&p, map[string]func() NotificationFault{
@@ -328,7 +330,7 @@ func ParseNotificationFault(text string) (NotificationFault, error) {
 	})
 }
 
-// optional returns the value that read parses, or absent at the end of the text.
+// optional returns the result of the function read. At the end of the text, it returns the default instead.
 func optional[V any](p *parser, absent V, read func() V) V {
 	if p.ended() {
 		return absent

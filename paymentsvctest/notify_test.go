@@ -66,7 +66,7 @@ func (b *inbox) names() []string {
 	return names
 }
 
-// receivers runs a test with each way to a partner.
+// receivers runs a test with each kind of receiver.
 func receivers(t *testing.T, test func(*testing.T, *paymentsvctest.Server, *paymentsvc.Client, *inbox)) {
 	for _, way := range []string{"to a handler", "to a URL"} {
 		t.Run(way, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestNotificationFaultsTakeEffect(t *testing.T) {
 					if d.Forged && strings.HasPrefix(test.faults, "forged") {
 						want = "forged"
 					}
-					assert.Equal(t, want, strings.Join(d.Faults, " + "), "a notification behind a forgery is none")
+					assert.Equal(t, want, strings.Join(d.Faults, " + "), "the notification after a forgery is genuine")
 				}
 				if test.err != nil {
 					box.mu.Lock()
@@ -217,18 +217,18 @@ func TestDeliverReordersAndDelays(t *testing.T) {
 	settle("1", "2", "3", "4", "5")
 	assert.Equal(t, []string{"2 SUCCESS", "1 SUCCESS", "4 SUCCESS"}, deliverNames(t, srv, box))
 	require.Len(t, srv.Outbox(), 2)
-	assert.Equal(t, []string{"5 SUCCESS"}, deliverNames(t, srv, box), "behind the one that follows, but none follows")
+	assert.Equal(t, []string{"5 SUCCESS"}, deliverNames(t, srv, box), "a swap needs a following notification")
 	settle("6")
 	assert.Equal(t, []string{"3 SUCCESS", "3 SUCCESS", "6 SUCCESS"}, deliverNames(t, srv, box),
 		"two calls later, with its other fault")
 	assert.Empty(t, srv.Outbox())
-	assert.Equal(t, []int{1, 0, 0}, []int{delayed.Hits(), payouts.Hits(), last.Hits()}, "nothing followed the last")
+	assert.Equal(t, []int{1, 0, 0}, []int{delayed.Hits(), payouts.Hits(), last.Hits()}, "no successor to swap")
 
 	last = srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Reordered())
 	settle("7")
 	assert.Empty(t, deliverNames(t, srv, box))
 	settle("8")
-	assert.Equal(t, []string{"8 SUCCESS", "7 SUCCESS"}, deliverNames(t, srv, box), "one followed in time")
+	assert.Equal(t, []string{"8 SUCCESS", "7 SUCCESS"}, deliverNames(t, srv, box), "a notification followed in time")
 	assert.Equal(t, 1, last.Hits())
 
 	srv.ClearFaults()
@@ -237,7 +237,7 @@ func TestDeliverReordersAndDelays(t *testing.T) {
 	settle("9", "10")
 	ended, end := context.WithCancel(t.Context())
 	end()
-	assert.Empty(t, srv.Deliver(ended), "which ends no delay")
+	assert.Empty(t, srv.Deliver(ended), "a cancelled call ends no delay")
 	assert.Empty(t, deliverNames(t, srv, box), "the next notification is not due")
 	assert.Equal(t, []string{"10 SUCCESS", "9 SUCCESS"}, deliverNames(t, srv, box))
 	assert.Equal(t, 1, swapped.Hits())
@@ -284,7 +284,7 @@ func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.Empty(t, srv.Deliver(ctx))
-	assert.Len(t, srv.Outbox(), 1, "what was not sent stays")
+	assert.Len(t, srv.Outbox(), 1, "an unsent notification stays")
 
 	assert.Empty(t, deliverNames(t, srv, box), "the partner is busy")
 	assert.Len(t, srv.Outbox(), 1)
@@ -311,7 +311,7 @@ func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	settled(t, srv, pay(t, client, "4"), paymentsvc.StatusSuccess)
 	srv.Deliver(t.Context())
 	assert.Equal(t, 1, forged.Hits())
-	assert.Len(t, srv.Outbox(), 1, "taking the forged one is not taking the true one")
+	assert.Len(t, srv.Outbox(), 1, "an accepted forgery does not count")
 	srv.Deliver(t.Context())
 	assert.Empty(t, srv.Outbox())
 
@@ -320,7 +320,7 @@ func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	settled(t, srv, pay(t, client, "3"), paymentsvc.StatusSuccess)
 	unreached := srv.FaultNotifications("", paymentsvctest.Nth(1), paymentsvctest.Forged())
 	deliveries = srv.Deliver(t.Context())
-	assert.Zero(t, unreached.Hits(), "nobody got the forgery")
+	assert.Zero(t, unreached.Hits(), "the forgery did not arrive")
 	require.Error(t, deliveries[0].Err)
 	assert.Zero(t, deliveries[0].HTTPStatus)
 	srv.Close()
@@ -353,7 +353,7 @@ func TestSendReportsErrors(t *testing.T) {
 	assert.Equal(t,
 		[]string{`POST /n application/json 112 {"event":"payout.reviewed", "order_id":"o",` +
 			`"status":0,"status_description":"HELD","status_code":0,"amount":1000}`}, got,
-		"what the test composed, an unknown event included, without user_data")
+		"the composed fields, with an unknown event and without user_data")
 
 	n.ProjectID = 43
 	assert.ErrorContains(t, srv.Send(t.Context(), n, paymentsvctest.SignedWithOldSecret())[0].Err, "no old secret")

@@ -85,8 +85,8 @@ type Rule struct {
 
 // Hits returns the number of requests or notifications on which all of the rule's faults took effect. Check it, because
 // a test passes too easily if its fault has no effect. Examples of faults without a hit are a cut after the end of the
-// response, a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault that follows the end
-// of the request by another fault.
+// response, a fault [AfterCommit] of a rejected request, a forgery without a receiver, and a fault of a request that
+// another fault ended earlier.
 func (r *Rule) Hits() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -118,8 +118,8 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 }
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The server calls match for each request to the endpoint,
-// and selected for each request selected by which. Both functions may be nil, and must not call the server. A handler
-// in front of the server reads the body with [ReadBody].
+// and calls the function selected for each request that the [Which] selects. Both functions may be nil, and must not
+// call the server. To read the body, use [ReadBody] in a handler in front of the server.
 func (s *Server) FaultWhere(
 	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
 ) *Rule {
@@ -131,8 +131,8 @@ func (s *Server) FaultWhere(
 	})
 }
 
-// FaultNotifications creates a rule for the notifications of an event, or "" for all. It counts each attempt of
-// [Server.Deliver]. [Server.Send] takes its faults as arguments instead.
+// FaultNotifications creates a rule for the notifications of an event, or of all events if event is "". The rule counts
+// each attempt of [Server.Deliver]. [Server.Send] takes its faults as arguments instead.
 func (s *Server) FaultNotifications(event paymentsvc.EventType, which Which, faults ...NotificationFault) *Rule {
 	return s.FaultNotificationsWhere(event, nil, which, faults...)
 }
@@ -233,7 +233,8 @@ func pick[F any](c *chaos, stream string, faults []F) []F {
 	return picked
 }
 
-// connecting reports whether Refuse affects a request of HTTPClient's client. It counts the request for such rules.
+// connecting counts a request of HTTPClient's client for the rules with Refuse, and reports whether Refuse affects the
+// request.
 func (s *Server) connecting(endpoint string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +259,7 @@ func (s *Server) connecting(endpoint string) bool {
 func (s *Server) arriving(endpoint string, req *http.Request) (n int, e *effects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.dialed[req.RemoteAddr] // connecting has counted the request
+	known := s.dialed[req.RemoteAddr] // the method connecting has counted the request
 	s.arrivals[endpoint]++
 	e = &effects{}
 	for _, r := range s.rules {

@@ -123,13 +123,13 @@ func (s *Server) Listen(addr string) error {
 	return s.serve(l, l.Addr().String())
 }
 
-// serve handles the connections of l. Clients find it at host.
+// serve handles the connections of l. Clients reach the server at host.
 func (s *Server) serve(l net.Listener, host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed() || s.http != nil {
 		_ = l.Close() // no client has connected
-		return errors.New("paymentsvctest: Listen was called before, or Close")
+		return errors.New("paymentsvctest: Listen or Close was called before")
 	}
 	s.URL = "http://" + host + s.cfg.BasePath
 	s.listener = l
@@ -311,7 +311,7 @@ func (s *Server) LastOrder() int {
 	return s.books.last
 }
 
-// EachOrder calls visit with each order above a number, in ascending order, until visit returns false. visit must
+// EachOrder calls visit with each order above a number, the lowest number first, until visit returns false. visit must
 // neither call the server nor change or keep the order.
 func (s *Server) EachOrder(number int, visit func(*Order) bool) {
 	s.mu.Lock()

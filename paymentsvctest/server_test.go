@@ -170,7 +170,7 @@ func TestFaultsApplyToMatchingRequests(t *testing.T) {
 	require.NoError(t, srv.Move(nth(4), paymentsvc.StatusFailure))
 	require.ErrorContains(t, srv.Move(nth(4), paymentsvc.StatusSuccess), "no status after")
 	srv.Deliver(t.Context())
-	require.Equal(t, 2, received, "one was lost, and nobody was told of another")
+	require.Equal(t, 2, received, "one notification was lost, and Move sends none")
 	require.Equal(t, 1, lost.Hits())
 	lost.Remove()
 	srv.Deliver(t.Context())

@@ -17,7 +17,7 @@ type SignatureFault struct {
 	// Endpoint is the path below {base_url}. Number is the number of the request at this endpoint, from 1.
 	Endpoint string
 	Number   int
-	// Reason is the cause in one sentence, for example of [discover.Mistake]. It does not contain secrets or bodies.
+	// Reason is the cause in one sentence without secrets and bodies, for example the text of a [discover.Mistake].
 	Reason string
 	// Difference is the first difference from the expected canonical string, or nil if it is unknown.
 	Difference *Difference
@@ -59,7 +59,7 @@ func (s *Server) SignatureFaults() []SignatureFault {
 //
 //	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: srv.Watch(mine), Secret: secret})
 //
-// The server keeps the latest 256 strings. It searches for the cause of other signatures, see [discover.Explainer].
+// The server keeps the latest 256 strings. For other signatures, it searches for the cause, see [discover.Explainer].
 func (s *Server) Watch(scheme paymentsvc.Scheme) paymentsvc.Scheme {
 	inner := scheme.Canonical
 	if inner == nil {
@@ -136,7 +136,7 @@ func (s *Server) diagnose(p Project, m *paymentsvc.Message) *SignatureFault {
 	}
 	expected, _ := s.cfg.Scheme.Canonical(nil, m) // Explain reports the error
 	if slices.ContainsFunc(watched, func(signed []byte) bool { return bytes.Equal(signed, expected) }) {
-		return &SignatureFault{Reason: "the canonical string is right, so the secret is another one, or the encoding"}
+		return &SignatureFault{Reason: "the canonical string is right, so the secret or the encoding is wrong"}
 	}
 	return &SignatureFault{Reason: mistake.Text}
 }
@@ -188,7 +188,7 @@ func masked(text []byte, timestamp string, secrets []paymentsvc.Secret) []byte {
 	return out
 }
 
-// overlay copies with into out at each occurrence of word in text. Occurrences may overlap.
+// overlay overwrites out with a replacement at each occurrence of word in text. Occurrences may overlap.
 func overlay(out, text []byte, word, with string) {
 	for at := 0; word != "" && at < len(text); at++ {
 		next := bytes.Index(text[at:], []byte(word))

@@ -15,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// signWrongly signs what change makes of a message, and sends what was not changed.
+// signWrongly signs a message after change, and sends the unchanged message.
 func signWrongly(
 	t testing.TB, srv *paymentsvctest.Server, key paymentsvc.Secret, s paymentsvc.Scheme, change func(*paymentsvc.Message),
 ) {
@@ -107,11 +107,11 @@ func TestWatchShowsTheFirstDifference(t *testing.T) {
 		faults[299].String())
 
 	signWrongly(t, srv, "nobody's", srv.Watch(paymentsvc.Scheme{Canonical: right, Encoding: paymentsvc.Hex}), nil)
-	assert.Equal(t, "the canonical string is right, so the secret is another one, or the encoding",
+	assert.Equal(t, "the canonical string is right, so the secret or the encoding is wrong",
 		srv.SignatureFaults()[300].Reason)
 
 	incomplete := srv.Watch(paymentsvc.Scheme{Encoding: paymentsvc.Hex})
-	assert.Nil(t, incomplete.Canonical, "what is not given is not made up")
+	assert.Nil(t, incomplete.Canonical, "the copy of an incomplete scheme is incomplete")
 }
 
 func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
@@ -135,7 +135,7 @@ func TestDifferenceHidesDigitsAndSecrets(t *testing.T) {
 	assert.Equal(t, faults[1].Difference.Expected, faults[1].Difference.Signed, "only the place shows the difference")
 	signWrongly(t, srv, secret, theirs(canonical.Body, canonical.Literal(string(oldSecret))), nil)
 	assert.Equal(t, `:"payout-#"}************`, srv.SignatureFaults()[2].Difference.Signed)
-	assert.Equal(t, "#x", paymentsvctest.NewDifference([]byte("4x"), []byte("4y"), "4").Signed, "no timestamp is so short")
+	assert.Equal(t, "#x", paymentsvctest.NewDifference([]byte("4x"), []byte("4y"), "4").Signed, "a timestamp is longer")
 	overlapping := paymentsvctest.NewDifference([]byte("ababab"), nil, "", "abab")
 	assert.Equal(t, "******", overlapping.Signed)
 }
@@ -148,7 +148,7 @@ func TestSignatureFaultOfASchemeThatFails(t *testing.T) {
 	assert.Equal(t, "the scheme rejects this message: no way", srv.SignatureFaults()[0].Reason)
 }
 
-// spy is a test that fails without failing.
+// spy records the errors of a test without a failure.
 type spy struct {
 	testing.TB
 	errors []string

@@ -73,7 +73,7 @@ func TestSoak(t *testing.T) {
 	})
 }
 
-// callAll makes calls of all endpoints, 64 at a time, and returns the error of each start by user_data. It repeats a
+// callAll makes calls to all endpoints, 64 at a time, and returns the error of each start by user_data. It repeats a
 // start that was not sent.
 func callAll(t *testing.T, client *paymentsvc.Client, paymentID, payoutID string) map[string]error {
 	outcomes, next := map[string]error{}, make(chan int)

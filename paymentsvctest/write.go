@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// distort applies the faults to a response, except Slow and the cuts. It only marks these, and write applies them.
+// distort applies the faults to a response, except Slow and the cuts. It only marks these; [Server.write] applies them.
 func (s *Server) distort(a answer, e *effects) answer {
 	now := s.cfg.Now().UTC()
 	date := now.Format(http.TimeFormat)

@@ -89,7 +89,7 @@ func Element(list []byte, index string) json.RawMessage {
 // IsObject reports whether data is exactly one JSON object, perhaps after a byte order mark.
 func IsObject(data []byte) bool { return isObject(TrimMark(data), nil) }
 
-// isObject calls member for each member of data, and reports whether data is exactly one JSON object.
+// isObject calls the function member for each member of data, and reports whether data is exactly one JSON object.
 func isObject(data []byte, member func(name, value []byte)) bool {
 	start := SkipSpace(data, 0)
 	if start == len(data) || data[start] != '{' {
@@ -99,8 +99,8 @@ func isObject(data []byte, member func(name, value []byte)) bool {
 	return end >= 0 && SkipSpace(data, end) == len(data)
 }
 
-// Members calls member with the quoted name and the value of each member of the object at data[start], in order. It
-// returns the index after the object, or -1 for invalid JSON, also after it has called member for earlier members.
+// Members calls the function member with the quoted name and the value of each member of the object at data[start], in
+// order. It returns the index after the object, or -1 for invalid JSON, perhaps after calls for earlier members.
 func Members(data []byte, start int, member func(name, value []byte)) int {
 	return endOfObject(data, start, 0, member)
 }
@@ -292,7 +292,7 @@ func integer(value []byte) (int64, error) {
 	if strings.Trim(digits, "-0") == "" {
 		return 0, nil
 	}
-	// The value is digits times ten to the power of zeros.
+	// The value is digits * 10^zeros.
 	zeros := len(whole) - len(digits)
 	if scientific {
 		shift, err := strconv.ParseInt(exponent, 10, 32)

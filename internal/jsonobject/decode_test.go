@@ -370,7 +370,7 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, want.Note, got.note)
 		require.NotNil(t, want.Status)
 		for n, text := range map[*int64]json.Number{&got.status: *want.Status, &got.count: cmp.Or(want.Count, "0")} {
-			if !strings.ContainsAny(string(text), "eE") { // a long exponent would fill the memory of big.Rat
+			if !strings.ContainsAny(string(text), "eE") { // for a long exponent, big.Rat would fill the memory
 				same, ok := new(big.Rat).SetString(string(text))
 				require.True(t, ok && same.Cmp(new(big.Rat).SetInt64(*n)) == 0, "%s as %d", text, *n)
 			}

@@ -10,10 +10,10 @@ import (
 // maxUnescapes limits the levels of JSON within strings that [Mentions] reads.
 const maxUnescapes = 16
 
-// Mentions reports whether data has a non-empty member with this lower-case name, at any depth, in any letter case,
-// with escapes, or in a string that contains JSON or a part of it. Null, false, zero, "", "0", {} and [] are empty. If
-// data is not exactly one JSON value, the name alone is enough. Mentions takes linear time, because it returns true for
-// strings nested too deeply.
+// Mentions reports whether data has a non-empty member with this name, at any depth, in any letter case, with escapes,
+// or in a string that contains JSON or a part of it. name must be in lower case. Null, false, zero, "", "0", {} and []
+// are empty. If data is not exactly one JSON value, the name alone is enough. To take linear time, Mentions returns
+// true for strings nested too deeply.
 func Mentions(data []byte, name string) bool {
 	isJSON := json.Valid(TrimMark(data))
 	for range maxUnescapes {

@@ -17,8 +17,8 @@ const maxDepth = 10_000
 // The endOf functions below implement the grammar of JSON (RFC 8259) in one pass and accept the same texts as
 // json.Valid. They take the index of the start and return the index after the end, or -1 for invalid JSON.
 
-// endOfObject reads the object at data[i], which is nested at depth. For each member it calls member with the quoted
-// name and the value. member may be nil.
+// endOfObject reads the object at data[i], which is nested at depth. For each member it calls the function member with
+// the quoted name and the value. The function may be nil.
 func endOfObject(data []byte, i, depth int, member func(name, value []byte)) int {
 	if depth == maxDepth {
 		return -1

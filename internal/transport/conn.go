@@ -65,8 +65,8 @@ type conn struct {
 	closing  bool // Close was called during an attempt
 }
 
-// Close ends reads and writes. The socket closes after the attempts in progress, because only their end shows whether
-// the response was complete, and net/http also closes after complete responses.
+// Close ends reads and writes. net/http calls it after complete and incomplete responses, and only the end of an
+// attempt shows the difference. So the socket closes after the attempts in progress.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

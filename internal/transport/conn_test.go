@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stalledProxy is a TCP proxy for one connection. It forwards the bytes after resume.
+// stalledProxy is a TCP proxy for one connection. It forwards the bytes after resume is closed.
 type stalledProxy struct {
 	net.Listener
 	connects bool // opens a tunnel for CONNECT

@@ -194,8 +194,8 @@ func (c *Client) deliversOnce() bool {
 	return true
 }
 
-// altProto is the private field for [http.Transport.RegisterProtocol]. No exported method returns these protocols.
-// Without this field, every transport counts as foreign.
+// altProto is the private field for [http.Transport.RegisterProtocol]. No exported method returns the registered
+// protocols. Without this field, every transport counts as foreign.
 var altProto, hasAltProto = reflect.TypeFor[http.Transport]().FieldByName("altProto")
 
 // hasForeignProtocol reports whether code of another package may handle the requests of t.

@@ -60,8 +60,8 @@ func (p Retry) backOff(n int) time.Duration {
 }
 
 // RetryAfter returns the wait of a Retry-After header in seconds or as a date. It compares a date with the Date header,
-// because the service's clock sets both. Without a Date header, it compares the date with at, the local time of the
-// response. It returns false unless the wait is positive.
+// because the service's clock sets both. Without a Date header, it compares the date with the argument at, the local
+// time of the response. It returns false unless the wait is positive.
 func RetryAfter(h http.Header, at time.Time) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -53,9 +53,9 @@ func (a *attemptTrace) getConn(hostPort string) {
 	a.guard.getConn(hostPort)
 }
 
-// gotConn keeps the connection until the attempt ends, or for as long as a foreign transport may deliver. It closes a
-// connection for a second delivery, unless other calls may use it, and every connection after the attempt was
-// reported as not sent.
+// gotConn keeps the connection until the attempt ends, or for as long as a foreign transport may deliver. gotConn
+// closes the connection if the attempt was reported as not sent. It also closes a connection for a second delivery,
+// unless other calls may use the connection.
 func (a *attemptTrace) gotConn(info httptrace.GotConnInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,7 +138,7 @@ func (a *attemptTrace) finish(complete bool) {
 }
 
 // isPlain reports whether rt is an [http.Transport] without foreign code for a negotiated protocol, so that its trace
-// shows every connection. Clone completes the settings of rt, like its first request.
+// shows every connection. Like the first request through rt, Clone completes the settings of rt.
 func isPlain(rt http.RoundTripper) bool {
 	if rt == nil {
 		rt = http.DefaultTransport

@@ -195,9 +195,9 @@ func TestGuardStopsADeliveryWhoseHeaderAlternatesWithAnother(t *testing.T) {
 	}
 }
 
-// Each step is a connection that arrives (a letter) or a header with the signature (!): a real connection (r), one
-// without a remote address (u), the memory of a dump (d), nil (n). A header without the signature is a question mark. A
-// header that has not ended when the next one begins is a plus sign.
+// Each character is a step. A letter is a connection that arrives: a real connection (r), a connection without a remote
+// address (u), the memory of a dump (d), a connection that panics (p), or nil (n). The other steps are headers: with
+// the signature (!), without the signature (?), or with the signature and without an end before the next header (+).
 func TestGuardAttributesHeadersToConnections(t *testing.T) {
 	for steps, stopped := range map[string]bool{
 		"r!":         false,

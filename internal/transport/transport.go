@@ -201,7 +201,7 @@ func cleanHeader(h http.Header) error {
 }
 
 // unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The other headers
-// frame or address the request. net/http writes these itself, and removes a signer's only in the canonical spelling.
+// frame or address the request. net/http writes its own, and removes the signer's headers only under canonical names.
 var unwantedHeaders = []string{
 	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
 }
