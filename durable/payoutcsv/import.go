@@ -26,8 +26,8 @@ var (
 	// ErrDatabase is wrapped by the errors of the database. Call [Import] again with the same file when the database
 	// is available.
 	ErrDatabase = errors.New("payoutcsv: database")
-	// ErrFileChanged reports that a later reading of a file returned other content than the first reading.
-	// Changed payouts were not stored. Unchanged payouts before the change may be stored.
+	// ErrFileChanged reports that a later reading of a file differed from the first reading. Changed payouts were not
+	// stored. Unchanged payouts before the change may be stored.
 	ErrFileChanged = errors.New("payoutcsv: the file changed while it was read: check it and import it again")
 )
 
@@ -41,8 +41,9 @@ type ImportConfig struct {
 	// Pause is the time between two transactions, 0 by default. On SQLite, 120 ms gives writers in other processes a
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
-	// Wake, if set, is called in each transaction with new payouts, after they are stored. riverqueue's Queue.Wake wakes
-	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction as an error of DB does.
+	// Wake, if set, is called in each transaction with new payouts, after they are stored. Call riverqueue's Queue.Wake
+	// there to wake River's workers. Store.Run needs no Wake. An error rolls back the transaction as an error of DB
+	// does.
 	Wake func(ctx context.Context, tx *sql.Tx) error
 	// Wait is the maximum time for retries of a transaction after a temporary error of the database, such as a restart. 0
 	// means one minute, and a negative value disables retries.
@@ -135,7 +136,8 @@ type importer struct {
 	compared int64          // last line compared by an earlier reading, see compare
 	earlier  map[int64]bool // lines of the stored payouts, see loadEarlier
 	// corrected is the number of new references that compare may still accept, because all complete Imports have
-	// rejected their rows. It is 0 if the batch was not complete at first, because its rejected rows may be after read.
+	// rejected their rows. It is 0 if the batch was not complete at first, because its rejected rows may be in lines
+	// after line i.read.
 	corrected int64
 	payouts   []durable.NewPayout
 	added     sum
@@ -165,10 +167,11 @@ func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, rejected int64) (du
 	})
 }
 
-// compare returns an error if another Import of the file has read, or may have read, another reference in the line of
-// a payout. It compares only lines with a new reference, because a known reference is not paid again. Another Import
-// has stored each reference it has read, perhaps with another file. So a new reference in its lines belongs to a row
-// that it has rejected, see corrected. After a prune of the file's payouts, compare returns an error instead.
+// compare returns an error if another Import of the file has read, or may have read, another reference in the line of a
+// payout. It compares only lines with a new reference, because a known reference is not paid again. After the other
+// Import, each reference that it accepted is stored, perhaps with another file. So a new reference in the lines that it
+// read belongs to a row that it rejected, see i.corrected. After a prune of the file's payouts, compare returns an
+// error instead.
 func (i *importer) compare(ctx context.Context) error {
 	var again []durable.NewPayout
 	for _, p := range i.payouts {
@@ -223,12 +226,12 @@ func (i *importer) loadEarlier(ctx context.Context) error {
 	})
 }
 
-// transaction calls do in a transaction, and commits it. It repeats both, see retry, so do must be idempotent.
+// transaction calls do in a transaction, and commits the transaction. i.retry repeats both, so do must be idempotent.
 func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	return i.retry(ctx, func() error { return i.try(ctx, do) })
 }
 
-// retry repeats do for up to i.Wait, until it succeeds or its error is ErrInvalid, ErrChanged or permanent.
+// retry calls do for up to i.Wait, until do succeeds or returns ErrInvalid, ErrChanged or a permanent error.
 func (i *importer) retry(ctx context.Context, do func() error) error {
 	wait := cmp.Or(i.Wait, defaultWait)
 	begun := time.Now()
@@ -277,8 +280,8 @@ func permanent(err error) bool {
 // and an error of the system.
 var temporaryClasses = []string{"08", "25", "40", "53", "55", "57", "58"}
 
-// reread reads the file again, and calls do with each full batch in i.payouts, equal to the batch of the first reading.
-// At the end, it compares the whole file, and calls do with the last payouts and true.
+// reread reads the file again. It compares each full batch in i.payouts with the first reading, and then calls do. At
+// the end, it compares the whole file, and calls do with true for the last payouts.
 func (i *importer) reread(ctx context.Context, file io.ReadSeeker, do func(context.Context, bool) error) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("payoutcsv: %w", err)
