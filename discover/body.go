@@ -19,9 +19,9 @@ func (c *catalogue) addBody() {
 	body(object, common, 1, "body", "body")
 	body(hashed, common, 2, "hex(sha256(body))", "SHA-256 of the body in hexadecimal")
 	body(inText, uncommon, 4, "base64(body)", "body in base64")
-	body(inText, rare, 5, "base64url(body)", "the body in base64 of the URL alphabet", "another body")
+	body(inText, rare, 5, "base64url(body)", "body in base64 with the URL alphabet", "another body")
 	body(inText, rare, 5, "hex(body)", "body in hexadecimal")
-	body(inText, rare, 5, "base64url-raw(body)", "body in base64 of the URL alphabet without padding")
+	body(inText, rare, 5, "base64url-raw(body)", "body in base64 with the URL alphabet and without padding")
 	php := canonical.JSONForm{EscapeSlash: true, EscapeUnicode: true, Numbers: canonical.NumbersShort}
 	body(
 		shape{form: encoded, loses: losesDigits}, rare, 5, "base64("+php.String()+")",
@@ -47,7 +47,7 @@ func (c *catalogue) addBodyDigests() {
 			text: "body-sorted", desc: "body with sorted fields", rarity: rare, cost: 2,
 			needs: []string{needsOrder, needsSpace},
 		},
-		{text: "timestamp body", desc: "the timestamp and body", rarity: rare, cost: 3, hasTimestamp: true},
+		{text: "timestamp body", desc: "timestamp and body", rarity: rare, cost: 3, hasTimestamp: true},
 	}
 	hashes := []struct {
 		name, desc string
@@ -58,7 +58,7 @@ func (c *catalogue) addBodyDigests() {
 		{"base64(%s)", "%s of the %s in base64"},
 		{"%s", "bytes of the %s of the %s"},
 		{"HEX(%s)", "%s of the %s in upper-case hexadecimal"},
-		{"base64url-raw(%s)", "%s of the %s in base64 of the URL alphabet without padding"},
+		{"base64url-raw(%s)", "%s of the %s in base64 with the URL alphabet and without padding"},
 	}
 	for _, p := range bodies {
 		for _, h := range hashes {
@@ -125,7 +125,8 @@ func (c *catalogue) addForm(form canonical.JSONForm) {
 	}
 }
 
-// addJSONWith adds forms of JSON, and texts, for the body with one more field and for its first three inner objects.
+// addJSONWith adds forms of JSON, and the given pieces, for the body with one more field and for the first three inner
+// objects of the body.
 func (c *catalogue) addJSONWith(texts ...piece) {
 	var around []frame
 	for _, name := range c.objects[:min(len(c.objects), 3)] {

@@ -71,8 +71,8 @@ type piece struct {
 	cost         int                      // higher for less simple pieces
 	text, desc   string                   // text form of a scheme, and words for Match.Description
 	hasTimestamp bool                     // contains the timestamp, but has another kind
-	needs        []string                 // properties of a sample that distinguishes the piece from a simpler piece
-	part, inner  paymentsvc.CanonicalFunc // inner is the part inside around, or nil
+	needs        []string                 // properties that a sample needs to distinguish the piece from a simpler one
+	part, inner  paymentsvc.CanonicalFunc // inner is the part inside the frame, or nil
 	shape        shape
 	list         *canonical.FieldList // options of a list of all fields
 	json         *canonical.JSONForm  // options of JSON
@@ -81,10 +81,10 @@ type piece struct {
 	gaps         []string             // separators between the members
 	texts        []string             // by sample
 	missing      []bool               // by sample; true if the sample lacks the part
-	key          string               // see id
+	key          string               // see piece.id
 }
 
-// traits are the properties by which a plan chooses pieces. Thousands of pieces share their traits.
+// traits are the properties by which a plan chooses pieces. Thousands of pieces have the same traits.
 type traits struct {
 	kind             kind
 	shelf            shelf
@@ -105,20 +105,20 @@ type catalogue struct {
 	ctx     context.Context // context of Find; its end stops the preparation
 	samples []*sample
 	secret  paymentsvc.Secret
-	hidden  []string   // see revealing
+	hidden  []string   // see func revealing
 	names   []string   // top-level fields of the bodies
 	objects []string   // top-level fields with an object
 	paths   [][]string // fields with a scalar value, the shortest paths first
 	pieces  []*piece
 	frames  map[string]frame  // see addedField
-	byText  map[string]*piece // labelled pieces by group and text form; nil for a piece that read rejected
+	byText  map[string]*piece // labelled pieces by group and text form; nil if c.read rejected the piece
 	groups  map[string]int    // groups other than those of a whole kind, by name
 	next    int               // number of the next group
 	buffer  []byte            // for the next text of a piece
 	spent   int               // bytes of bodies read by this family of pieces
 	limit   int               // maximum of spent, only for large bodies
 	cut     bool              // whether limit ended a family
-	err     error             // a text form that ParseSchemeWith rejects, which is a bug in the catalogue
+	err     error             // from ParseSchemeWith for a text form; reveals a bug in the catalogue
 }
 
 func newCatalogue(
@@ -206,8 +206,8 @@ func (c *catalogue) describe(p *piece) bool {
 	return !c.showsSecret(p.text)
 }
 
-// readTexts sets the texts of a piece. It reports whether read can return the piece, if describe accepts it. Lists
-// and JSON have no text form yet, because most of their forms have the texts of other forms.
+// readTexts sets the texts of a piece. It reports whether read can return the piece, if describe accepts it. Lists and
+// JSON get their text forms later, in describe, because addOther drops most of these pieces as duplicates.
 func (c *catalogue) readTexts(p *piece) bool {
 	if c.ctx.Err() != nil {
 		return false
@@ -253,7 +253,7 @@ func (c *catalogue) readTexts(p *piece) bool {
 	return true
 }
 
-// showsSecret reports whether a text reveals the secret, also with URL escapes.
+// showsSecret reports whether a text reveals the secret, even with URL escapes.
 func (c *catalogue) showsSecret(text string) bool {
 	plain := unescaped(text)
 	return slices.ContainsFunc(c.hidden, func(hidden string) bool {

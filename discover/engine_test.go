@@ -60,7 +60,7 @@ func stageOf(p plan, groups ...stageGroup) *stage {
 	return newStage(groups, []key{newKey(canonical.SecretText, "a")}, p)
 }
 
-// What a stage says it counts must be what its worker tries, each text once.
+// The workers of a stage must try as many compositions as the stage counts, each text once.
 func TestStageTriesWhatItCounts(t *testing.T) {
 	groups := []stageGroup{
 		groupOf(ofTimestamp, "T"), groupOf(ofMethod, "M", "m"), groupOf(ofBody, "B", "C", strings.Repeat("D", 70)),
@@ -120,7 +120,7 @@ func TestEffortScalesTheWork(t *testing.T) {
 	}
 }
 
-// A hit on a sequence is reported with the members, and every sequence has a text form.
+// A hit on a sequence is reported with the members of the sequence, which always have a text form.
 func TestSequenceIsReportedWithItsMembers(t *testing.T) {
 	c := alteredCatalogue()
 	sequences := 0
@@ -141,20 +141,20 @@ func TestSequenceIsReportedWithItsMembers(t *testing.T) {
 	require.Positive(t, sequences)
 }
 
-// looks is a context that counts how often it is asked, and ends at the second time.
+// looks is a context that counts the calls of Err, and ends at the third call.
 type looks struct {
 	context.Context
 	asked atomic.Int64
 }
 
 func (l *looks) Err() error {
-	if l.asked.Add(1) > 2 { // before the first job, and once while it is at work
+	if l.asked.Add(1) > 2 { // the first call is before the first job, and the second during the job
 		return context.Canceled
 	}
 	return nil
 }
 
-// Between two looks at its context a worker must not hash for longer than a few milliseconds.
+// Between two checks of its context, a worker must not hash for longer than a few milliseconds.
 func TestSearchLooksAtItsContextOften(t *testing.T) {
 	for name, length := range map[string]int{"short texts": 1, "long texts": 60 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestCatalogueEndsWithItsContext(t *testing.T) {
 	require.Greater(t, ctx.asked.Load(), int64(len(c.pieces)))
 }
 
-// Each single composition of a stage must be hit when it is the one.
+// The search must find each composition of a stage if its text is the signed text.
 func TestStageHitsEachOfItsCompositions(t *testing.T) {
 	st := stageOf(
 		plan{max: 3, extras: 1, gaps: []string{"", "|"}, ends: after | around | newline},
@@ -242,7 +242,7 @@ func TestSeparatorsAreDifferent(t *testing.T) {
 	}
 }
 
-// What is the same text must not be hashed twice in a stage, nor may a piece get lost over it.
+// A stage must not hash equal texts twice, and all pieces with the text must be found.
 func TestStageHasEachTextOnce(t *testing.T) {
 	c := finderOf(t, `{"a":1}`).catalogue
 	for _, st := range c.stages(0, newKeys("secret-of-the-test"), 1) {
@@ -263,7 +263,7 @@ func TestStageHasEachTextOnce(t *testing.T) {
 	require.Equal(t, "canonical.Body", exprs[0], "the simplest comes first")
 }
 
-// A match is what its Scheme signs, not what the search took the pieces for.
+// The Scheme of a match must reproduce the signature. The texts of the pieces are not enough.
 func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	m := paymentsvc.Message{Method: "POST", Timestamp: "1700000000", Body: []byte(`{"a":1}`)}
 	samples := []Sample{{Message: m, Signature: fmt.Sprintf("%x", sum("secret-of-the-test", []byte("text")))}}
@@ -278,7 +278,7 @@ func TestMatchThatDoesNotSignIsDropped(t *testing.T) {
 	}
 }
 
-// More effort must try more, and say so when nothing is left.
+// More effort must try more compositions, and the hint must report when all were tried.
 func TestEffortHintSaysWhenAllIsTried(t *testing.T) {
 	hint := func(effort float64) (total int64, text string) {
 		f := finderWith(t, effort, "")
@@ -295,9 +295,9 @@ func TestEffortHintSaysWhenAllIsTried(t *testing.T) {
 }
 
 var falseTrials = flag.Int("discover.false", 1000,
-	"random signatures that TestSearchFindsNothingForForeignSignatures looks for at once")
+	"random signatures that TestSearchFindsNothingForForeignSignatures searches for at once")
 
-// A random signature must not be found: the sums of all compositions are compared with many at once.
+// No composition may match a random signature. The search compares the sum of each composition with many signatures.
 func TestSearchFindsNothingForForeignSignatures(t *testing.T) {
 	effort := 0.0005
 	if *falseTrials > 1000 {
@@ -333,7 +333,7 @@ func FindKnowing(ctx context.Context, samples []Sample, o Options, signed ...str
 	return latest.finder.findKnowing(ctx, signed...)
 }
 
-// latest is the finder of the last call of FindKnowing, because only the signatures of the next call may differ.
+// latest is the finder of the last call of FindKnowing, for calls whose samples differ only in their signatures.
 var latest struct {
 	id     string
 	finder *finder
@@ -366,7 +366,7 @@ func (f *finder) findKnowing(ctx context.Context, signed ...string) (Result, err
 	return result, nil
 }
 
-// keep removes texts and their pieces.
+// keep removes unwanted texts and their pieces.
 func (g *stageGroup) keep(wanted func(text string) bool) {
 	var texts []string
 	var pieces []*piece

@@ -49,8 +49,9 @@ func (f *finder) unwrap(h *hit) *frame {
 	return wrap
 }
 
-// readings returns compositions of the hit's text before its wrapping, including the hit. For equal texts it uses
-// the simplest piece. The compositions in whole explain all samples, and those in some explain only some.
+// readings returns compositions of the hit's unwrapped text, including the hit. For equal texts it uses the simplest
+// piece. The first list has the compositions that explain all samples. The second list has compositions that explain
+// fewer.
 func (f *finder) readings(h *hit) (whole, some []*composition) {
 	plainHit := h.composition
 	plainHit.wrap = nil
@@ -137,7 +138,7 @@ func (f *finder) matches(whole []*composition, h *hit, result *Result) (best *co
 // maxVariants limits the compositions of matches, because a body of plain text has dozens of forms.
 const maxVariants = 10_000
 
-// variants appends the compositions in which other pieces with the same texts replace pieces at index from or later.
+// variants appends the compositions in which other pieces with the same texts replace some of c.pieces[from:].
 func (f *finder) variants(list []*composition, c *composition, from int, classes map[string][]*piece) []*composition {
 	for at := from; at < len(c.pieces); at++ {
 		for _, p := range classes[c.pieces[at].id()] {
@@ -164,7 +165,7 @@ func (p *piece) id() string {
 	return p.key
 }
 
-// has reports whether a piece of the composition is in this group, except the piece at index except.
+// has reports whether a piece other than c.pieces[except] is in this group.
 func (c *composition) has(group, except int) bool {
 	for i, p := range c.pieces {
 		if i != except && p.group == group {
@@ -174,7 +175,7 @@ func (c *composition) has(group, except int) bool {
 	return false
 }
 
-// sameTexts returns the pieces except sequences by their texts in all samples, the simplest first.
+// sameTexts groups the pieces, except sequences, by their texts in all samples, the simplest first.
 func (f *finder) sameTexts() map[string][]*piece {
 	same := map[string][]*piece{}
 	for _, p := range f.catalogue.pieces {

@@ -38,8 +38,8 @@ func members(object []byte) (list []member, ok bool) {
 	return list, true
 }
 
-// readFields reads at most maxFields names of each body, and at most maxFields paths of all bodies together.
-// addFields adds at most fieldsTried paths. Above fieldsTried names, addLists adds no lists without one field.
+// readFields reads at most maxFields names of each body, and at most maxFields paths of all bodies together. addFields
+// adds at most fieldsTried paths. With more than fieldsTried names, addLists skips the lists of all fields but one.
 const (
 	maxFields   = 1000
 	fieldsTried = 24
@@ -102,7 +102,7 @@ func (c *catalogue) addField(path []string) {
 	c.add(p)
 }
 
-// addNumbers adds the other forms of a field amount, and of a field with a decimal number in a sample.
+// addNumbers adds the other number forms of a field named "amount", and of a field with a decimal number in a sample.
 func (c *catalogue) addNumbers(p piece) {
 	plain := c.read(p)
 	isAmount := p.names[len(p.names)-1] == "amount"

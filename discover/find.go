@@ -155,8 +155,8 @@ func newKeys(secret paymentsvc.Secret) (keys []key) {
 	return keys
 }
 
-// find searches the samples one by one until a composition explains all samples, because a sample that is wrong or has
-// many fields can have no hit.
+// find searches the samples one by one until a composition explains all samples, because the search may miss the text
+// of a sample that is wrong or has many fields.
 func (f *finder) find(ctx context.Context) (result Result) {
 	for _, i := range f.order {
 		f.primary = i
@@ -191,8 +191,8 @@ func (f *finder) cheapFirst(sample int) []*stage {
 	return list
 }
 
-// order returns the samples in the order of the search. The shortest body comes first, because it takes the fewest
-// hashes.
+// order returns the samples in the order of the search. The shortest body comes first, because it takes the least
+// hashing.
 func (c *catalogue) order() []int {
 	order := make([]int, len(c.samples))
 	for i := range order {
@@ -273,15 +273,15 @@ type Match struct {
 	Samples []string
 }
 
-// Undecided is a part of the first match, its canonical string or its encoding, with alternatives that have equal
-// texts in every sample.
+// Undecided is a part, the canonical string or the encoding of the first match, with alternatives that have equal texts
+// in every sample.
 type Undecided struct {
 	// Chosen is the Go expression in the first match. Others fit equally well.
 	Chosen string
 	Others []Alternative
 }
 
-// Alternative is a Go expression with the same text in every sample as Undecided.Chosen.
+// Alternative is a Go expression that has the same text as Undecided.Chosen in every sample.
 type Alternative struct {
 	// Expr is the Go expression.
 	Expr string
@@ -293,7 +293,8 @@ type Alternative struct {
 type Coverage struct {
 	// What describes the combined parts.
 	What string
-	// MaxParts is the length of the longest compositions, or 0 if Options.Effort is too small for the family.
+	// MaxParts is the length of the longest compositions, or 0 if the samples lack the parts or Options.Effort is too
+	// small.
 	MaxParts int
 	// Compositions counts the compositions for all samples, tried or not. Done reports whether all compositions for at
 	// least one sample were tried.

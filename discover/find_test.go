@@ -44,7 +44,7 @@ const (
 		`"status_code":0,"amount":10.5}`
 )
 
-// signed is m as a sample, signed with part in hexadecimal.
+// signed returns m as a sample, with the hexadecimal signature of the canonical string of part.
 func signed(t testing.TB, part paymentsvc.CanonicalFunc, m paymentsvc.Message) discover.Sample {
 	t.Helper()
 	signature, err := paymentsvc.Scheme{Canonical: part, Encoding: paymentsvc.Hex}.Signature(secret, &m)
@@ -55,7 +55,7 @@ func signed(t testing.TB, part paymentsvc.CanonicalFunc, m paymentsvc.Message) d
 	return discover.Sample{Message: m}
 }
 
-// signedCard is a request of cardBody, signed with part in hexadecimal.
+// signedCard returns a request with cardBody as a sample, see signed.
 func signedCard(t testing.TB, part paymentsvc.CanonicalFunc) discover.Sample {
 	t.Helper()
 	return signed(t, part, post(cardURL, "1700000000", cardBody))
@@ -67,7 +67,7 @@ func findWith(effort float64, samples ...discover.Sample) (discover.Result, erro
 	return discover.Find(context.Background(), samples, discover.Options{Secret: secret, Effort: effort})
 }
 
-// requireTexts wants the text of each match to read back to the scheme and the key of the match.
+// requireTexts requires that the text of each match parses to the scheme and the key of the match.
 func requireTexts(t testing.TB, secret paymentsvc.Secret, result discover.Result, messages ...paymentsvc.Message) {
 	t.Helper()
 	for _, m := range slices.Concat(result.Matches, result.Partial) {
@@ -77,7 +77,7 @@ func requireTexts(t testing.TB, secret paymentsvc.Secret, result discover.Result
 		for _, message := range messages {
 			want, err := m.Scheme.Signature(m.Secret, &message)
 			if err != nil {
-				continue // it needs what the message lacks
+				continue // the message lacks a part
 			}
 			got, err := scheme.Signature(key, &message)
 			require.NoError(t, err, m.Text)
@@ -199,7 +199,7 @@ func TestUndecidedListsEncodingsWithTheSameText(t *testing.T) {
 func TestFindRequestsAndNotificationsUnderOneScheme(t *testing.T) {
 	part := canonical.Join(".", canonical.Timestamp, canonical.Body)
 	notification := received("", "1700000001", notifyBody)
-	notification.URL = nil // as Webhook.Parse gives it
+	notification.URL = nil // as for Webhook.Parse
 	result, err := find(signedCard(t, part), signed(t, part, notification))
 	require.NoError(t, err)
 	require.Contains(t, result.Matches[0].Expr, `canonical.Join(".", canonical.Timestamp, canonical.Body)`)
@@ -222,7 +222,7 @@ func TestFindFieldsThatSomeSamplesLack(t *testing.T) {
 	}
 }
 
-// The first sample is searched, and what it gives away must be read anew in the light of the others.
+// Find searches the first sample, and must then find compositions of its text that explain the others too.
 func TestFindCorrectsTheFirstSampleByTheOthers(t *testing.T) {
 	for name, gaps := range map[string][2]string{"one separator": {"#", "#"}, "different separators": {".", "\n"}} {
 		t.Run(name, func(t *testing.T) {
@@ -330,7 +330,7 @@ func TestMatchHasEachFieldOnce(t *testing.T) {
 	}
 }
 
-// What one sample shows must not be lost for another one, whatever its fields, its address or its secret are.
+// A second sample must not hide the match of the first, whatever fields, address or secret the second has.
 func TestFindLosesNothingForASecondSample(t *testing.T) {
 	part := canonical.Join("|", canonical.Timestamp, canonical.Field("amount"), canonical.Field("user_data"))
 	one := signed(t, part, post(cardURL, "1700000000", cardBody, "X-Nonce", "n-1"))
@@ -433,7 +433,7 @@ func TestFindNothingWithAWrongSecret(t *testing.T) {
 		require.Equal(t, c.Compositions > 0, c.MaxParts > 0, c.What)
 		covered += c.Compositions
 	}
-	require.Equal(t, covered, result.Tried, "what is said to be covered must have been tried")
+	require.Equal(t, covered, result.Tried, "all covered compositions must have been tried")
 }
 
 func TestPartialNamesTheSamplesThatFit(t *testing.T) {
@@ -655,7 +655,7 @@ func TestFindNeverShowsTheSecret(t *testing.T) {
 	check(find(s))
 }
 
-// TestMatchExprCompilesAndSigns parses the program that is made of the matches; with -discover.long it also runs it.
+// TestMatchExprCompilesAndSigns parses the program generated from the matches. With -discover.long it runs the program.
 func TestMatchExprCompilesAndSigns(t *testing.T) {
 	program, want := generated(t)
 	_, err := parser.ParseFile(token.NewFileSet(), "main.go", program, parser.AllErrors)
@@ -683,8 +683,7 @@ func TestMatchExprCompilesAndSigns(t *testing.T) {
 	require.Equal(t, strings.Join(want, "\n")+"\n", string(out))
 }
 
-// generated writes a program of the matches of many samples, which prints the signature of each sample with each
-// of its matches.
+// generated returns a program that prints the signature of each sample with each match of the sample.
 func generated(t *testing.T) (program string, want []string) {
 	const hexSecret paymentsvc.Secret = "00112233445566778899aabbccddeeff"
 	imports := map[string]bool{"fmt": true, "net/http": true, "net/url": true}
@@ -799,10 +798,10 @@ func received(address, timestamp, body string) paymentsvc.Message {
 
 var long = flag.Bool(
 	"discover.long", false,
-	"search as Find does where the tests know the text that was signed, and compile what is found",
+	"call Find instead of FindKnowing, and compile and run the matches",
 )
 
-// findSigned searches as Find does; unless -discover.long is set, it tries only what occurs in the signed texts.
+// findSigned calls Find with -discover.long, or otherwise FindKnowing, which tries only parts of the signed texts.
 func findSigned(samples []discover.Sample, o discover.Options, signed ...string) (discover.Result, error) {
 	if *long {
 		return discover.Find(context.Background(), samples, o)
@@ -810,8 +809,8 @@ func findSigned(samples []discover.Sample, o discover.Options, signed ...string)
 	return discover.FindKnowing(context.Background(), samples, o, signed...)
 }
 
-// A notification is what a partner has first: its header, its body, and the secret that it is signed with. The
-// signature of this one was made for the example; the service's own way to sign is not shown.
+// A notification is often a partner's first signed message. The signature of this notification was made for the
+// example, because the interface document does not specify the canonical string.
 func ExampleFind() {
 	sample := discover.Sample{
 		Name: "notification.http",
@@ -845,11 +844,11 @@ func ExampleFind() {
 	fmt.Println(best.Description)
 	fmt.Println(best.Expr)
 	for _, open := range result.Undecided {
-		fmt.Println(open.Chosen, "may as well be", open.Others[0].Expr)
-		fmt.Println("to decide it takes", open.Others[0].Needs)
+		fmt.Println(open.Chosen, "could also be", open.Others[0].Expr)
+		fmt.Println("a decision needs", open.Others[0].Needs)
 	}
 
-	// Best is ready to use at once, for HMACConfig and WebhookConfig alike.
+	// best is ready for HMACConfig and for WebhookConfig.
 	_, err = paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{Scheme: best.Scheme, Secret: best.Secret})
 	fmt.Println("signer:", err)
 	// Output:
@@ -859,11 +858,11 @@ func ExampleFind() {
 	// 	Canonical: canonical.Join(".", canonical.Timestamp, canonical.Method, canonical.Path, canonical.BodySHA256),
 	// 	Encoding:  paymentsvc.Hex,
 	// }
-	// canonical.Method may as well be canonical.Literal("POST")
-	// to decide it takes a sample with another method (every operation of the interface document is a POST)
-	// canonical.Path may as well be canonical.RequestURI
-	// to decide it takes a sample with a query in the address
-	// canonical.BodySHA256 may as well be canonical.SHA256(paymentsvc.Hex, canonical.BodyCompact)
-	// to decide it takes a sample with white space between the JSON tokens of the body
+	// canonical.Method could also be canonical.Literal("POST")
+	// a decision needs a sample with another method (every operation of the interface document is a POST)
+	// canonical.Path could also be canonical.RequestURI
+	// a decision needs a sample with a query in the address
+	// canonical.BodySHA256 could also be canonical.SHA256(paymentsvc.Hex, canonical.BodyCompact)
+	// a decision needs a sample with white space between the JSON tokens of the body
 	// signer: <nil>
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// frame surrounds a part. The text form of the part is between before and after. The zero frame changes nothing.
+// frame surrounds a part. The strings before and after enclose the text form of the part. The zero frame changes
+// nothing.
 type frame struct {
 	before, after string
 	part          func(paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc
@@ -67,7 +68,7 @@ func digestOf(name, encoding string) frame {
 	return f
 }
 
-// addedField returns the frame that adds a field to the body. function is with or with-number.
+// addedField returns the frame that adds a field to the body. function is "with" or "with-number".
 func (c *catalogue) addedField(function, name, value string) frame {
 	before := fmt.Sprintf("%s(%q, %s, ", function, name, value)
 	if known, ok := c.frames[before]; ok {

@@ -154,7 +154,8 @@ func (s *sample) hints() (hints []string) {
 	return hints
 }
 
-// effortHint suggests more effort with up to three incomplete families of one sample, or reports a complete search.
+// effortHint suggests more effort and names up to three incomplete families of one sample, or reports a complete
+// search.
 func (f *finder) effortHint() string {
 	var cut []string
 	for i, st := range f.stages[f.order[0]] {
@@ -173,8 +174,8 @@ func (f *finder) effortHint() string {
 		return "more effort does not help: the search tried all its compositions for this sample"
 	}
 	text := fmt.Sprintf(
-		"more effort: Options.Effort %g takes up to ten times as long, and tries more readings of the secret, separators "+
-			"and longer compositions",
+		"more effort: Options.Effort %g takes up to ten times as long, and tries more readings of the secret, more "+
+			"separators and longer compositions",
 		10*max(1, f.options.Effort),
 	)
 	if len(cut) > 0 {
@@ -204,7 +205,7 @@ func (f *finder) keyHints(ctx context.Context) []string {
 	return nil
 }
 
-// oddKeys returns keys that differ from the secret and from the known keys, each with its description.
+// oddKeys returns wrong variants of the secret, except the known keys, each with its description.
 func oddKeys(text, timestamp string, known []key) (odd []key, words map[paymentsvc.Secret]string) {
 	words = map[paymentsvc.Secret]string{
 		paymentsvc.Secret(text + timestamp):      "the secret followed by the timestamp",

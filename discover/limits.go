@@ -9,7 +9,8 @@ import (
 // processor time with SHA-256 in hardware.
 const maxWork = 240 * million
 
-// stages returns the stages of a sample. effort scales their limits. An effort above 1 adds the stages of wider.
+// stages returns the stages of a sample. effort scales their limits. An effort above 1 adds the stages that the
+// function wider returns.
 func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	pieces := c.present(sample)
 	bases := make([]*stage, len(plans))
@@ -26,8 +27,8 @@ func (c *catalogue) stages(sample int, keys []key, effort float64) []*stage {
 	return append(list, wider(pieces, keys, limit-work(list))...)
 }
 
-// bounded returns the stages of the plans. effort scales the limit of each plan. While the total work exceeds most,
-// bounded lowers all limits, at most three times.
+// bounded returns the stages of the plans. effort scales the limit of each plan. While the total work exceeds the
+// argument most, bounded lowers all limits, at most three times.
 func bounded(bases []*stage, effort, most float64) (list []*stage) {
 	scale := effort
 	for range 4 {
@@ -58,11 +59,11 @@ func work(list []*stage) (sum float64) {
 // work returns the number of compositions of short texts that take as long as the stage.
 func (s *stage) work() float64 { return float64(s.total) * max(1, s.weight) }
 
-// rounds is the number of times that wider extends each plan.
+// rounds is the number of times that the function wider extends each plan.
 const rounds = 3
 
-// wider returns the stages for an effort above 1. They have more separators, more ends and all readings of the
-// secret, and after the first round longer compositions, within the work left.
+// wider returns the stages for an effort above 1. They have more separators, more ends, all readings of the secret and,
+// after the first round, longer compositions. Their total work is at most left.
 func wider(pieces present, keys []key, left float64) (list []*stage) {
 	for round := 1; round <= rounds; round++ {
 		for i, p := range plans {
@@ -180,7 +181,7 @@ func (s *stage) tallies() map[string]bool {
 	return all
 }
 
-// orders counts the choices and orders of up to longest pieces for a separator, by the number of pieces.
+// orders counts the choices and orders of pieces for a separator, by the number of pieces from 0 to longest.
 func (s *stage) orders(gap string, longest int) []float64 {
 	var bodies tally // texts of a body at an end
 	// sets[n][x][o] counts the choices of n pieces with x extras and o special texts.

@@ -32,7 +32,7 @@ type Explainer struct {
 	next time.Time // see maySearch
 
 	once sync.Once
-	keys []string // see hidden
+	keys []string // see Explainer.hidden
 }
 
 // Mistake is the explanation of a wrong signature.
@@ -141,8 +141,8 @@ func (x *Explainer) wanted(sentence string) string {
 	return hideNumbers(sentence)
 }
 
-// hideKeys hides the texts of hidden. It decodes URL escapes in a text with an escaped key. A client can send a key
-// in its address, or before its signature. The descriptions of keys stay, because the program chose them.
+// hideKeys hides the texts that x.hidden returns. It decodes URL escapes in a text with an escaped key. A client can
+// send a key in its address, or before its signature. The descriptions of keys stay, because the program chose them.
 func (x *Explainer) hideKeys(text string) string {
 	for _, key := range x.hidden() {
 		text = strings.ReplaceAll(text, key, "***")
@@ -168,7 +168,7 @@ func (x *Explainer) hidden() []string {
 	return x.keys
 }
 
-// longNumber can be a card number. The second alternative includes the compact dates of a scheme.
+// longNumber matches a possible card number. Its second alternative also matches the compact dates of a scheme.
 var longNumber = regexp.MustCompile(`[0-9](?:[ -]?[0-9]){12,}|[0-9]{8,}`)
 
 func hideNumbers(text string) string {

@@ -263,7 +263,8 @@ func newMACs() (list []mac) {
 	return list
 }
 
-// written is a reading of a signature. bare is the text of the reading, and around describes the text around bare.
+// written is a reading of a signature. bare is the text of the reading. The field around describes the repaired
+// mistake, or is "".
 type written struct {
 	reading
 	bare, around string
@@ -273,9 +274,9 @@ type written struct {
 // base64 of hexadecimal after a label has 212 bytes.
 const maxSignature = 512
 
-// readings returns the readings of a signature with the size of a digest. If it has none, readings repairs one
-// common mistake, such as quotes around the signature. The reading in the encoding of the scheme comes first,
-// because other encodings can have the same text.
+// readings returns the readings of a signature that have the size of a digest. If the signature has no such reading,
+// readings repairs one common mistake, such as quotes around the signature. The reading in the encoding of the scheme
+// comes first, because other encodings can have the same text.
 func (x *Explainer) readings(signature string) (list []written) {
 	if len(signature) > maxSignature {
 		return nil

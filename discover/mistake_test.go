@@ -396,7 +396,7 @@ func TestExplainerNamesTheRealDifference(t *testing.T) {
 	}
 }
 
-// A notification that was signed like a request, and an address whose decoded path is no path.
+// A notification was signed like a request, and the decoded path of an address is not a valid escaped path.
 func TestExplainerOfUnusualMessages(t *testing.T) {
 	m := received(cardURL, "1700000000", "{}")
 	x := explainer(t, `request hex(timestamp body), notification hex(body)`)
@@ -408,7 +408,7 @@ func TestExplainerOfUnusualMessages(t *testing.T) {
 }
 
 func TestExplainerOfIncompleteMessages(t *testing.T) {
-	m := paymentsvc.Message{Body: []byte("{}")} // a Webhook of net/http has an address, but Webhook.Parse has not
+	m := paymentsvc.Message{Body: []byte("{}")} // Webhook.Parse has no address, in contrast to Webhook.Handler
 	got := explainer(t, `hex(body)`).Explain(&m, strings.Repeat("ab", 32))
 	assert.Contains(t, got.Text, "no common mistake")
 	x := explainer(t, `hex(body)`)
@@ -515,7 +515,7 @@ func TestExplainerHidesSecretsAndNumbers(t *testing.T) {
 	}
 }
 
-// Tests often have such secrets.
+// Tests often have secrets whose descriptions contain them.
 func TestExplainerKeepsTheDescriptionOfAKey(t *testing.T) {
 	x := explainer(t, `hex(body)`)
 	x.Others = map[string]paymentsvc.Secret{"the secret of project 8": "secret of project 8"}

@@ -18,8 +18,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// candidate is a text that a client may have signed. With text, it is the canonical string of another scheme. With
-// piece, it is the canonical string of a message in which piece replaces a part. Otherwise it is the expected text.
+// candidate is a text that a client may have signed. If the field text is set, the candidate is the canonical string of
+// another scheme. If piece is set, it is the canonical string of a message in which piece replaces a part. Otherwise it
+// is the expected canonical string.
 type candidate struct {
 	text    string // the text form of another scheme
 	piece   *piece
@@ -199,7 +200,8 @@ func (c *candidate) in(scheme string) string {
 	return strings.Join(tokens, "")
 }
 
-// edited returns the texts of schemes that have other separators, one different part, or two parts exchanged.
+// edited returns the texts of schemes with other separators, with a part replaced, added or removed, or with two parts
+// exchanged.
 func (e *explanation) edited() (list []candidate) {
 	encoding, parts := e.parts()
 	if encoding == "" {
@@ -242,8 +244,8 @@ func (e *explanation) edited() (list []candidate) {
 	return list
 }
 
-// parsed returns the canonical string of a text form, also if only "body unsigned" is missing. It returns an empty
-// list for an invalid text form, if the scheme rejects the message, and at the end of the budget.
+// parsed returns the canonical string of a text form, even if "body unsigned" is missing. It returns an empty list for
+// an invalid text form, if the scheme rejects the message, and at the end of the budget.
 func (e *explanation) parsed(text string) []candidate {
 	if !e.spend(costOfParse) {
 		return nil
@@ -325,7 +327,7 @@ var schemeTokens = regexp.MustCompile(quotedText + `|[(),]|\s+|[^\s(),"']+`)
 
 const quotedText = `"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'`
 
-// parts splits the text form of the scheme. It returns "" for an encoding with options, and without Text.
+// parts splits the text form of the scheme. It returns "" for an encoding with options, and if Text is empty.
 func (e *explanation) parts() (encoding string, parts []string) {
 	encoding = simpleEncoding.FindString(e.scheme)
 	end := strings.LastIndexByte(e.scheme, ')')

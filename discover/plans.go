@@ -13,7 +13,7 @@ type plan struct {
 	special    filter   // chooses further pieces, at least 1 and at most maxSpecial in a composition
 	maxSpecial int      // 0 if special is nil
 	min, max   int      // pieces in a composition
-	extras     int      // maximum of pieces whose kind is not in order, or not core if order is nil
+	extras     int      // maximum of pieces of kinds that order lacks, or of kinds that are not core if order is nil
 	gaps       []string // possible separators
 	mixed      bool     // separators may differ within a composition
 	ends       ends     // texts at the ends

@@ -30,7 +30,7 @@ func sampleOf(t *testing.T, text, body string) Sample {
 	return Sample{Message: m, Signature: signature}
 }
 
-// Each plan must be the only one that finds its scheme. The table of TestFindSchemes needs the other plans.
+// Each of these schemes is found by only one plan. The table of TestFindSchemes needs the other plans.
 func TestPlanFindsItsScheme(t *testing.T) {
 	const body = `{"partner_id":17,"project_id":42,"amount":10.50,"user_data":"Order-1"}`
 	f, err := newFinder(t.Context(), []Sample{sampleOf(t, "hex(body)", body)}, Options{Secret: "secret-of-the-test"})
@@ -98,7 +98,7 @@ func TestLargeBodyIsSearchedInTheSimplestForms(t *testing.T) {
 	require.Equal(t, 4, reached)
 }
 
-// Each of these must be among the stages that take a second or two.
+// Each of these schemes must be found by the stages of the first second or two.
 func TestPlausibleSchemesAreSearchedSoon(t *testing.T) {
 	const body = `{"partner_id":17,"project_id":42}`
 	f, err := newFinder(t.Context(), []Sample{sampleOf(t, "hex(body)", body)}, Options{Secret: "secret-of-the-test"})

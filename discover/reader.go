@@ -14,7 +14,7 @@ type class struct {
 	pieces []*piece
 }
 
-// classes returns the classes whose text occurs in text.
+// classes returns the classes whose pieces occur in text.
 func (f *finder) classes(text string) []*class {
 	var list []*class
 	known := map[string]*class{}
@@ -45,7 +45,7 @@ type reader struct {
 	classes []*class
 	keep    func(*composition) (enough bool)
 	enough  bool
-	steps   int // attempts to read a piece since the last call of read
+	steps   int // attempts to read a piece since the last call of r.read
 	total   int // attempts to read a piece
 
 	edge   edge
@@ -85,7 +85,7 @@ func (r *reader) siblings(c composition, at, primary int) {
 	}
 }
 
-// alike reads with the same separator between all pieces.
+// alike reads the text with the same separator between all pieces.
 func (r *reader) alike() {
 	for _, gap := range allSeparators {
 		if !strings.Contains(r.text, gap) {
@@ -99,7 +99,7 @@ func (r *reader) alike() {
 	}
 }
 
-// mixed reads with different separators.
+// mixed reads the text with different separators.
 func (r *reader) mixed() {
 	for _, trail := range []string{"", "\n"} {
 		r.read(moreSeparators, "", trail)

@@ -15,7 +15,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Sample is one message with a correct signature and the sent bytes. It is an accepted request or a notification.
+// Sample is an accepted request or a notification, with the exact bytes sent and a correct signature.
 type Sample struct {
 	// Name identifies the sample in errors and hints, such as the name of a file. "" means "sample 1" and so on.
 	Name string

@@ -25,14 +25,14 @@ var schemesFile = flag.String(
 
 var (
 	only = flag.String(
-		"discover.only", "", "text in the schemes that TestFindSchemes searches for, without -discover.long too",
+		"discover.only", "", "text in the schemes that TestFindSchemes searches for, even without -discover.long",
 	)
 	all  = flag.Bool("discover.all", false, "TestFindSchemes searches for all schemes of the table")
 	seed = flag.Uint64("discover.seed", 0, "seed of the schemes that -discover.long draws; 0 takes the clock")
 )
 
-// scheme is a line of the table: a way to sign that is documented in public, or a family, as this service would use it.
-// A scheme that is known to be missed has a fifth cell.
+// scheme is a line of the table: a publicly documented scheme, or a family of schemes, as this service would use it. A
+// scheme that Find is known to miss has a fifth cell.
 type scheme struct {
 	name, source, messages, text string
 	missed                       bool
@@ -52,7 +52,7 @@ func schemes(t *testing.T) (list []scheme) {
 	return list
 }
 
-// secret returns one that can be read in the scheme's form.
+// secret returns a secret that can be read in the scheme's form.
 func (s scheme) secret() paymentsvc.Secret {
 	_, form, _ := strings.Cut(s.text, ", key ")
 	secret := map[string]paymentsvc.Secret{
@@ -100,7 +100,7 @@ func exchange(messages string) (list [3]paymentsvc.Message) {
 	return list
 }
 
-// drawSchemes returns all schemes, or a few that are not known to be missed: the same ones by default.
+// drawSchemes returns all schemes, or a few that Find is not known to miss. By default, the few are always the same.
 func drawSchemes(t *testing.T) (list []scheme) {
 	t.Helper()
 	list = slices.DeleteFunc(schemes(t), func(s scheme) bool {
@@ -120,7 +120,7 @@ func drawSchemes(t *testing.T) (list []scheme) {
 	return list
 }
 
-// TestFindSchemes searches for schemes of the table with two samples, and wants nine in ten to sign a third message.
+// TestFindSchemes searches for schemes of the table with two samples. Nine in ten must sign a third message.
 func TestFindSchemes(t *testing.T) {
 	tried, found, third, silent, slowest := 0, 0, 0, 0, time.Duration(0)
 	for _, s := range drawSchemes(t) {

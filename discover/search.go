@@ -144,8 +144,8 @@ func (w *worker) do(ctx context.Context, j *job) {
 	w.place(0, place{j.group, j.text, ""}, len(w.buf), 0)
 }
 
-// place appends a piece to the text of n bytes, tries the result, and places further pieces. It reports whether the
-// search continues. w.states[depth] is the hash state after the first done bytes.
+// place appends a piece to w.buf[:n], tries the result, and places further pieces. It reports whether the search
+// continues. w.states[depth] is the hash state after w.buf[:done].
 func (w *worker) place(depth int, p place, n, done int) bool {
 	st, g := w.stage, &w.stage.groups[p.group]
 	w.buf = append(append(w.buf[:n], p.gap...), g.texts[p.text]...)
@@ -238,7 +238,7 @@ func (w *worker) unsorted(depth int, text string) bool {
 const blocksBetweenChecks = 1 << 13
 
 // try checks the HMAC of the text, which ends in trail, and reports whether the search continues. state is the hash
-// state after the first done bytes. A wrapped text is hashed completely, because it shares no start with other texts.
+// state after w.buf[:done]. A wrapped text is hashed completely, because it shares no start with other texts.
 func (w *worker) try(depth int, state []byte, done int, trail string) bool {
 	rest := w.buf[done:]
 	w.tried++

@@ -15,7 +15,7 @@ type stage struct {
 	counts []float64       // compositions by their number of pieces, for all keys
 	total  int64           // compositions of min to max pieces
 	weight float64         // work of a composition in relation to a short text; see weigh
-	short  bool            // made by rest from the previous stage
+	short  bool            // made from the previous stage by stage.rest
 	done   bool            // all compositions were tried
 }
 
@@ -125,7 +125,7 @@ type present struct {
 	pieces  []placed
 	classes []traits // the different traits of the pieces
 	texts   int      // number of different texts, counted by group
-	groups  int      // above the number of each group
+	groups  int      // greater than each group number
 }
 
 // placed is a piece with its text in a sample. Equal texts of a group have equal numbers.
@@ -173,7 +173,7 @@ func stageGroups(list present, plan plan) (groups []stageGroup) {
 		taken[i] = plan.take(class)
 		special[i] = !taken[i] && plan.special != nil && plan.special(class)
 	}
-	// One more than the index of a group in groups, and of a text in its group; 0 for none yet.
+	// The index of a group in groups plus 1, and the index of a text in its group plus 1; 0 for none yet.
 	groupAt, textAt := make([]int, list.groups), make([]int, list.texts)
 	for _, p := range list.pieces {
 		if !taken[p.class] && !special[p.class] {

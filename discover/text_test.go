@@ -17,7 +17,7 @@ import (
 
 var textsPerPlan = flag.Int("discover.texts", 1, "compositions of each plan that TestTextReadsBack draws")
 
-// part returns the composition without its text form: piece by piece.
+// part returns the function of the composition, made of its pieces instead of its text form.
 func (c *composition) part() paymentsvc.CanonicalFunc {
 	parts := []paymentsvc.CanonicalFunc{canonical.Literal(c.lead)}
 	for i, p := range c.pieces {
@@ -33,8 +33,8 @@ func (c *composition) part() paymentsvc.CanonicalFunc {
 	return part
 }
 
-// TestTextReadsBack wants everything that the search can produce, in each encoding and for each form of the secret, to
-// sign the same when it is written as text and read again.
+// TestTextReadsBack requires that each composition of the search, in each encoding and for each form of the secret,
+// signs the same after it is written as text and parsed.
 func TestTextReadsBack(t *testing.T) {
 	request := paymentsvc.Message{
 		Method: http.MethodPost, Timestamp: "1700000000", URL: &url.URL{
@@ -99,7 +99,7 @@ func TestTextIsOneForEachPiece(t *testing.T) {
 	c := alteredCatalogue()
 	seen := map[string]bool{}
 	for _, p := range c.pieces {
-		if p.rarity == onlyExplains || p.shelf > lists { // labelled, as some pieces are by themselves
+		if p.rarity == onlyExplains || p.shelf > lists { // a labelled piece can have the text of a plain piece
 			continue
 		}
 		whole := (&composition{pieces: []*piece{p}}).expanded()

@@ -60,7 +60,7 @@ func (c *catalogue) neighbours(p *piece) (same []*piece) {
 }
 
 // listsBeside returns the lists with one different option, except Names, separators, Omit and NumbersQuoted. A list
-// with another Nested has no Path, and only lists with Names get another Escaping. It includes the list itself.
+// with another Nested has no Path, and only lists with Names get another Escaping. The result includes the list itself.
 func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	change := func(set func(*canonical.FieldList)) {
 		other := list
@@ -87,8 +87,8 @@ func listsBeside(list canonical.FieldList) (others []canonical.FieldList) {
 	return others
 }
 
-// formsBeside returns the forms of JSON with one different option, except white space and NumbersQuoted. It includes
-// the form itself, unless its numbers are quoted.
+// formsBeside returns the forms of JSON with one different option, except white space and NumbersQuoted. The result
+// includes the form itself, unless its numbers are quoted.
 func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	change := func(set func(*canonical.JSONForm)) {
 		other := form
@@ -106,7 +106,7 @@ func formsBeside(form canonical.JSONForm) (others []canonical.JSONForm) {
 	return others
 }
 
-// undecidedWhole adds up to three compositions that divide the same text differently than best.
+// undecidedWhole adds up to three alternatives to the best composition that divide the same text differently.
 func (f *finder) undecidedWhole(best *composition, whole []*composition, result *Result) {
 	const most = 3
 	u := Undecided{Chosen: best.expr()}
@@ -131,15 +131,15 @@ func sameShape(a, b *composition) bool {
 // expr returns the Go expression of a piece alone.
 func (p *piece) expr() string { return (&composition{pieces: []*piece{p}}).expr() }
 
-// alternative is a possible replacement of the chosen piece, and the needs of a sample that decides.
+// alternative is a possible replacement for the chosen piece, with the properties of a sample that decides.
 type alternative struct {
 	*piece
 	needs []string
 }
 
-// alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs
-// of simpler replacements of its kind include all its needs. This comparison ignores needs for white space and
-// escapes in the body, because few messages have them. It also skips a replacement in the same group without needs.
+// alternatives returns the possible replacements of a piece, the simplest first. It skips a replacement if the needs of
+// simpler replacements of its kind include all its needs. This comparison ignores needs for white space and escapes in
+// the body, because few messages have them. alternatives also skips a replacement in the same group without needs.
 func (f *finder) alternatives(
 	c *composition, at int, classes map[string][]*piece, probes []probe,
 ) (list []alternative) {
@@ -211,7 +211,7 @@ func (f *finder) probes() (list []probe) {
 	return list
 }
 
-// withField sets a field in the object and in each object inside it, but not in arrays. With sorted, a new field
+// withField sets a field in the object and in each object inside it, but not in arrays. If sorted is true, a new field
 // comes before the first larger name, so the order of the fields does not distinguish two forms.
 func withField(object []byte, name, value string, sorted bool) []byte {
 	list, _ := members(object)
@@ -242,8 +242,8 @@ func withField(object []byte, name, value string, sorted bool) []byte {
 	return append(out, '}')
 }
 
-// differences returns the needs of the probes with different texts for two pieces. Without such probes it returns the
-// needs that only one of the two pieces has.
+// differences returns the needs of the probes for which the two pieces have different texts. Without such probes it
+// returns the needs that only one of the two pieces has.
 func differences(a, b *piece, probes []probe) (needs []string) {
 	for _, p := range probes {
 		if slices.Contains(needs, p.need) || !a.kind.ofBody() || !b.kind.ofBody() {

@@ -14,8 +14,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// Options that the sample does not tell apart, and another body does, must be named: some alternative must make another
-// text of that body too.
+// If another body distinguishes an option from the chosen option, some alternative must have another text for that
+// body.
 func TestUndecidedNamesWhateverAnotherBodyTells(t *testing.T) {
 	table, err := os.ReadFile("../canonical/testdata/vectors.tsv")
 	require.NoError(t, err)
@@ -79,7 +79,8 @@ func finderWith(t *testing.T, effort float64, body string) *finder {
 	return f
 }
 
-// An amount of 10.50 tells the short form from the digits as sent, and a whole one the short form from Python's.
+// An amount of 10.50 distinguishes short numbers from numbers as sent. A whole amount distinguishes short numbers from
+// Python's numbers.
 func TestUndecidedAsksForWhatTheSamplesLack(t *testing.T) {
 	f := finderOf(t, `{"amount":10.50,"a":"p-17"}`)
 	chosen := f.catalogue.read(
@@ -100,7 +101,7 @@ func TestUndecidedAsksForWhatTheSamplesLack(t *testing.T) {
 	require.Contains(t, needs, "json(sorted, escape-html, short-numbers)")
 }
 
-// What a large body costs before the first composition is bounded, and said.
+// The work on a large body before the first composition is limited, and a hint reports the limit.
 func TestLargeBodyIsPreparedInBounds(t *testing.T) {
 	f := finderOf(t, `{"amount":10.50,"text":"`+strings.Repeat("x", 1<<19)+`"}`)
 	require.Less(t, len(f.catalogue.pieces), 700)

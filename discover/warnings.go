@@ -173,7 +173,7 @@ func (c *catalogue) fieldNames() (names []string) {
 	return names
 }
 
-// shape describes the texts that a piece can have in every message that a receiver accepts.
+// shape describes the texts that a piece can have in the messages that a receiver accepts.
 type shape struct {
 	form  form
 	label string               // fixed text at the start

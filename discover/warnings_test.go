@@ -23,7 +23,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 )
 
-// The structure alone decides. TestAlteredMessages shows that schemes without a warning are safe.
+// Warnings depend only on the structure. TestAlteredMessages shows that schemes without a warning are safe.
 func TestWarningsFollowTheStructure(t *testing.T) {
 	c := alteredCatalogue()
 	fields := []string{"order_id", "status"}
@@ -128,13 +128,13 @@ var (
 
 const alteredSecret paymentsvc.Secret = "sk-altered-77f0"
 
-// note is a notification to alter: its fields in their order, with JSON values, and what else is signed.
+// note is a notification to alter: its fields in their order, with JSON values, and the other parts to sign.
 type note struct {
 	fields []noteField
 	around [5]string // see aroundNames
 }
 
-// aroundNames are what may be signed around the body, all chosen by the sender.
+// aroundNames returns the names of the parts around the body that can be signed. The sender chooses their texts.
 func aroundNames() [5]string { return [5]string{"timestamp", "x-request-id", "path", "query", "host"} }
 
 type noteField struct{ name, value string }
@@ -159,7 +159,7 @@ func (n note) messageWith(body string) paymentsvc.Message {
 	}
 }
 
-// canBeSent reports whether net/http's server takes a message in and passes it on as it is.
+// canBeSent reports whether net/http's server accepts a message and passes it on unchanged.
 func canBeSent(m paymentsvc.Message) bool {
 	control := func(text string) bool {
 		return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
@@ -170,7 +170,7 @@ func canBeSent(m paymentsvc.Message) bool {
 		!control(m.URL.RawQuery) && !strings.ContainsAny(m.URL.RawQuery, " ") && !control(m.Header.Get("X-Request-Id"))
 }
 
-// items are what an alteration moves text between: the fields, then what is around the body.
+// items returns the number of items between which alterations move text: the fields, then the parts around the body.
 func (n note) items() int { return len(n.fields) + len(n.around) }
 
 func (n note) name(i int) string {
@@ -192,7 +192,7 @@ func (n note) text(i int) string {
 	return n.fields[i].value
 }
 
-// set writes an item; a number that is none becomes a text, and is rejected as such.
+// set changes an item. An invalid number becomes a JSON string, which the webhook rejects.
 func (n *note) set(i int, text string) {
 	if i >= len(n.fields) {
 		n.around[i-len(n.fields)] = text
@@ -213,7 +213,7 @@ func jsonText(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// notes are notifications whose texts contain a separator, and a label with it, as those of a buyer can.
+// notes returns notifications whose texts contain a separator, alone and with a label, as the texts of a buyer can.
 func notes(sep, equals string) []note {
 	header := "r-1" + sep + "2"
 	if strings.ContainsAny(sep, "\x00\r\n") {
@@ -236,7 +236,7 @@ func notes(sep, equals string) []note {
 	}
 }
 
-// alteredNotes returns everything that the alterations make of a note, with a separator and what follows a label.
+// alteredNotes returns the alterations of a note and of its body, for a separator and for the sign after a label.
 func alteredNotes(n note, sep, equals string) (list []note, bodies []string) {
 	add := func(change func(*note)) {
 		altered := n.clone()
@@ -280,7 +280,7 @@ func alteredNotes(n note, sep, equals string) (list []note, bodies []string) {
 		}
 	}
 	for i, f := range n.fields {
-		for at := range f.name { // the field as one inside another
+		for at := range f.name { // the field as a field of an inner object
 			for _, path := range []string{"", "_", ".", ":"} {
 				if inner, ok := strings.CutPrefix(f.name[at:], path); ok && at > 0 && inner != "" {
 					add(func(m *note) { m.fields[i] = noteField{f.name[:at], fmt.Sprintf("{%q:%s}", inner, f.value)} })
@@ -302,7 +302,7 @@ func alteredNotes(n note, sep, equals string) (list []note, bodies []string) {
 	return list, bodies
 }
 
-// recut returns the other ways to cut a text into parts with a joint between.
+// recut returns the ways to cut a text at its joints into a number of parts.
 func recut(text, joint string, parts int) (cuts [][]string) {
 	var pieces []string
 	if joint == "" {
@@ -326,7 +326,7 @@ func recut(text, joint string, parts int) (cuts [][]string) {
 	return cuts
 }
 
-// recorded is a signed notification and the messages that a receiver would take for another one.
+// recorded is a signed notification and the messages that a receiver would take for other notifications.
 type recorded struct {
 	message paymentsvc.Message
 	other   []paymentsvc.Message
@@ -349,8 +349,8 @@ func (a *alterer) recorded(sep, equals string) []recorded {
 	return a.known[id]
 }
 
-// record keeps what ParseRequest accepts under a scheme that signs nothing, and what is another notification or a newer
-// one. No note has a user_data that is null or the text null, which Field writes alike.
+// record keeps the altered messages that ParseRequest accepts as other or newer notifications, under a scheme that
+// signs no part. No note has the user_data null or "null", because Field writes both alike.
 func (a *alterer) record(n note, sep, equals string) recorded {
 	open := newReceiver(a.t, canonical.Literal("x"))
 	r := recorded{message: n.message()}
@@ -430,8 +430,8 @@ func (r receiver) send(m paymentsvc.Message, signature string) (*paymentsvc.Noti
 	})
 }
 
-// accepts returns an altered message that passes with the signature of the recorded one, or "". If single fields run
-// into each other, it wants one that moves text between them, and not only a change of what is not signed.
+// accepts returns an altered message that passes with the signature of the recorded message, or "". If single fields
+// are ambiguous, the altered message must differ in such a field, and not only in unsigned parts.
 func (a *alterer) accepts(c *composition) (how string, signed int) {
 	part, expr := c.parsed(a.t)
 	for _, id := range separatorsOf(c) {
@@ -463,7 +463,7 @@ func (a *alterer) accepts(c *composition) (how string, signed int) {
 	return "", signed
 }
 
-// moves reports whether a field that runs into another part differs between two messages, or there is none.
+// moves reports whether an ambiguous field differs between two messages, or no field is ambiguous.
 func (c *composition) moves(a, b *paymentsvc.Message) bool {
 	single := false
 	for _, r := range slices.Concat(c.ambiguities()...) {
@@ -479,7 +479,7 @@ func (c *composition) moves(a, b *paymentsvc.Message) bool {
 	return !single
 }
 
-// separatorsOf returns the texts that may stand between two values, each with what follows a label.
+// separatorsOf returns the possible separators of two values, each with the sign after a label.
 func separatorsOf(c *composition) [][2]string {
 	equals := "="
 	seen := map[[2]string]bool{}
@@ -507,7 +507,7 @@ var alteredCatalogue = sync.OnceValue(func() *catalogue {
 	return newCatalogue(context.Background(), []*sample{{message: n.message()}}, alteredSecret, []string{"word"})
 })
 
-// parsed returns what the text form of a composition reads back to, and the text.
+// parsed returns the function parsed from the text form of a composition, and the text form.
 func (c *composition) parsed(t *testing.T) (paymentsvc.CanonicalFunc, string) {
 	t.Helper()
 	scheme, _, err := canonical.ParseSchemeWith(c.id(), alteredSecret)
@@ -529,14 +529,14 @@ func (c *catalogue) composition(t *testing.T, sep string, texts ...string) *comp
 	return made
 }
 
-// family is a representative of the compositions that are alike, and the warning that it gets, "" if it is safe.
+// family is an example of similar compositions, with the expected warning, or "" if they are safe.
 type family struct {
 	name, sep string
 	texts     []string
 	why       string
 }
 
-// families are the golden list: every kind of part and of plan, and all that can go wrong with it.
+// families returns examples of every kind of part and plan, and of every warning.
 func families() []family {
 	const (
 		cut       = " are not clearly separated, so a recorded signature can fit another message"
@@ -610,8 +610,8 @@ func families() []family {
 	}
 }
 
-// TestAlteredMessages wants a scheme that has no warning to accept no message that is another notification, or a newer
-// one, than the one that was signed. The families with a warning are a list to be kept short: each must accept one.
+// TestAlteredMessages requires that a scheme without a warning does not accept another or newer notification with the
+// signature of a recorded notification. Each family with a warning must accept one.
 func TestAlteredMessages(t *testing.T) {
 	c := alteredCatalogue()
 	fields := c.fieldNames()
@@ -660,7 +660,7 @@ func TestAlteredMessages(t *testing.T) {
 	t.Logf("altered messages: %v", a.tried)
 }
 
-// drawComposition returns a composition that a stage tries, with one of the first separators.
+// drawComposition returns a random composition of a stage, with one of the first separators.
 func drawComposition(r *rand.Rand, st *stage) *composition {
 	few := st.gaps[:min(len(st.gaps), len(fewSeparators))]
 	gap := few[r.IntN(len(few))]

@@ -244,8 +244,8 @@ func bulkNote(r *http.Request) string {
 }
 
 const (
-	// maxListed is the maximum number of user_data in a form. The form of the confirmation contains them again. It is
-	// within maxForm if each has at most 240 bytes as a field of a form.
+	// maxListed is the maximum number of user_data in a form. The confirmation form contains them again, and is within
+	// maxForm if each user_data has at most 240 bytes as a form field.
 	maxListed = 1000
 	// maxSorted is the maximum number of rows that a page reads and sorts by line.
 	maxSorted = 5_000
@@ -288,8 +288,8 @@ func (p *page) listed(ctx context.Context, text string) (list []string, err erro
 		"Entries of the list without a row: %d. The first is entry %d.", len(place), first))
 }
 
-// byLine returns up to n rows of f in the order of their files and lines. It skips the rows up to the linePlace in
-// after. An empty after skips no row. more reports whether rows follow. byLine returns errTooManyRows for more than
+// byLine returns up to n rows of f in the order of their files and lines. It skips the rows up to the linePlace after,
+// unless after is "". The second result reports whether more rows follow. byLine returns errTooManyRows for more than
 // maxSorted rows.
 func (p *page) byLine(
 	ctx context.Context, f durable.Filter, after string, n int,

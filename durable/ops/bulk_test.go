@@ -81,7 +81,7 @@ func TestDecisionsAboutManyRowsArePreviewed(t *testing.T) {
 	form.Set("sure", "yes")
 	assert.Equal(t, "/rows?done=unpaid&n=2", bulk(form).Header().Get("Location"))
 	assert.Equal(t, durable.StateFailed, o.row(queued[0].UserData).State)
-	assert.Equal(t, 409, bulk(form).Code, "the numbers are others now")
+	assert.Equal(t, 409, bulk(form).Code, "the rows have changed")
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2"), "Rows: 2.")
 	assert.Contains(t, o.page("/rows?done=unpaid&n=2&skipped=1"), "Skipped, because they have changed or must wait: 1.")
 

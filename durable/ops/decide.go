@@ -122,8 +122,9 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 				"This is its state now."})
 	case errors.Is(err, durable.ErrUndecidable):
 		return p.showRow(w, r, http.StatusConflict, rowView{
-			Bad: "The decision does not fit the row, so it was not applied. Its last request, or a request before a hold, may " +
-				"still arrive, a notification is not applied yet, or the service has it under another row's order_id."})
+			Bad: "The decision does not fit the row, so it was not applied. The row's last request, or a request " +
+				"before a hold, may still arrive, a notification is not applied yet, or the service has the row under " +
+				"another row's order_id."})
 	case errors.Is(err, durable.ErrOrderID), errors.Is(err, durable.ErrInvalid):
 		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{
 			Bad: "The order_id is missing, belongs to another row, or differs from the known order_id."})
@@ -193,8 +194,8 @@ const (
 )
 
 // controlHash returns a hash that differs between two holds, and between two pauses without an automatic end. So the
-// form of an earlier pause or hold cannot end a later pause or hold that the operator has not seen. It distinguishes
-// timed pauses only by author and reason, because each failed probe changes the end.
+// form of an earlier pause or hold cannot end a later pause or hold that the operator has not seen. The hash
+// distinguishes timed pauses only by author and reason, because each failed probe changes the end.
 func controlHash(s durable.Status) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q", s.Generation, s.PausedAt.UnixMilli(), s.By, s.Reason))
 	return hex.EncodeToString(sum[:])

@@ -167,8 +167,8 @@ func onlyText(next http.Handler) http.Handler {
 	})
 }
 
-// OnlyHosts rejects requests for other host names than hosts, localhost and loopback addresses with HTTP 421, because a
-// foreign site could point its own name to this address. Use OnlyHosts for metrics beside the page. New calls it.
+// OnlyHosts accepts requests for hosts, localhost and loopback addresses. It rejects all others with HTTP 421, because
+// a foreign site could point its own name to this address. Use OnlyHosts for metrics beside the page. New calls it.
 func OnlyHosts(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

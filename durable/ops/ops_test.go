@@ -33,7 +33,7 @@ import (
 
 const card = "4111111111111111"
 
-// service answers by the amount of a payout: 1 is started, 2 is unknown, 3 is rejected.
+// service chooses the outcome by the first digit of the amount: 1 is started, 2 is unknown, 3 is rejected.
 type service struct {
 	durable.Service
 	mu      sync.Mutex
@@ -88,8 +88,8 @@ type office struct {
 	handler http.Handler
 }
 
-// age ends the Grace of all calls and of the last hold. It increments claims, because durable would otherwise miss its
-// last claim and hold payouts.
+// age ends the Grace of all calls and of the last hold. It increments claims, because durable would otherwise treat the
+// last claim as lost, and hold payouts.
 func (o *office) age(t *testing.T) {
 	t.Helper()
 	o.exec(`UPDATE durable_rows SET claimed_at = 0, claims = claims + 1`)
@@ -128,7 +128,7 @@ func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	return o
 }
 
-// queue stores payouts of these amounts, references "salary-1" and so on, and sends them.
+// queue stores payouts with these amounts and the references "salary-1" and so on, and sends them.
 func (o *office) queue(batch string, amounts ...string) []durable.Queued {
 	o.t.Helper()
 	tx, err := o.db.BeginTx(o.t.Context(), nil)
@@ -575,7 +575,7 @@ func TestPauseAndHoldKeepPayoutsBackUntilTheirEnd(t *testing.T) {
 	require.NotContains(t, o.page("/"), "before the hold")
 	o.confirm("/control", url.Values{"do": {"end-hold"}}, o.page("/"), `id="end-hold"`)
 	o.send()
-	assert.Zero(t, o.service.total(), "what is held stays so")
+	assert.Zero(t, o.service.total(), "held payouts stay held")
 
 	body := o.respond(200, http.MethodPost, "/bulk", releaseAll)
 	assert.Contains(t, body, `<dd id="sum">1.00</dd>`)
@@ -718,7 +718,7 @@ func TestLinkOfAForeignSiteShowsNoEffect(t *testing.T) {
 	}
 }
 
-// request checks that no page shows the number.
+// office.request checks that no page shows the card number.
 func TestTextShowsNoCardNumber(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	tx, err := o.db.BeginTx(t.Context(), nil)
@@ -888,10 +888,10 @@ func TestUnreadableNotificationsAreReviewed(t *testing.T) {
 }
 
 func ExampleNew() {
-	var store *durable.Store // of durable.Open
+	var store *durable.Store // from durable.Open
 	page := ops.New(store, ops.Config{
 		Login: func(r *http.Request) (name string, ok bool) {
-			name = r.Header.Get("X-User") // set by the login in front, which removes it from what comes in
+			name = r.Header.Get("X-User") // set by the login proxy, which removes it from incoming requests
 			return name, name != ""
 		},
 		Hosts: []string{"ops.example.com"},

@@ -65,7 +65,7 @@ func query(f durable.Filter) url.Values {
 	return values
 }
 
-// listQuery returns the query of a list with a filter, in the order of a request.
+// listQuery returns the query of a list with the filter f and the order in the request.
 func listQuery(r *http.Request, f durable.Filter) url.Values {
 	values := query(f)
 	if isByLine(r) {
@@ -155,7 +155,8 @@ func (p *page) fileName(ctx context.Context, id string) (string, error) {
 	return batch.Name, err
 }
 
-// find shows the rows with a user_data, an order_id or a reference. For a single row it redirects to the row's page.
+// find shows the rows whose user_data, order_id or reference is the searched text. For a single row it redirects to the
+// row's page.
 func (p *page) find(w http.ResponseWriter, r *http.Request) error {
 	v := struct {
 		frame

@@ -28,7 +28,7 @@ func ExampleImport() {
 		}
 		return nil
 	}
-	var store *durable.Store // of durable.Open
+	var store *durable.Store // from durable.Open
 	file := strings.NewReader("reference,amount,destination\nsalary-1,2500.00,+12025550100\n")
 	fmt.Println(importFile(context.Background(), nil, store, file))
 	// Output: payoutcsv: not the expected payouts: 1 payout, want 500; 0 rows are rejected

@@ -104,7 +104,7 @@ func (r *reader) findHeader() error {
 	return nil
 }
 
-// separator returns the separator that finds the most columns in a line, and their number.
+// separator returns the separator that finds the most columns in a line, and the number of these columns.
 func (r *reader) separator(line string, separators ...rune) (best rune, most int) {
 	best = separators[0]
 	for _, comma := range separators {

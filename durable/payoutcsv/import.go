@@ -26,8 +26,8 @@ var (
 	// ErrDatabase is wrapped by the errors of the database. Call [Import] again with the same file when the database
 	// is available.
 	ErrDatabase = errors.New("payoutcsv: database")
-	// ErrFileChanged reports that a later reading of a file returned other content than the first reading.
-	// Changed payouts were not stored. Unchanged payouts before the change may be stored.
+	// ErrFileChanged reports that a later reading of a file differed from the first reading. Changed payouts were not
+	// stored. Unchanged payouts before the change may be stored.
 	ErrFileChanged = errors.New("payoutcsv: the file changed while it was read: check it and import it again")
 )
 
@@ -41,8 +41,9 @@ type ImportConfig struct {
 	// Pause is the time between two transactions, 0 by default. On SQLite, 120 ms gives writers in other processes a
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
-	// Wake, if set, is called in each transaction with new payouts, after they are stored. riverqueue's Queue.Wake wakes
-	// River's workers there. Store.Run needs no Wake. An error rolls back the transaction as an error of DB does.
+	// Wake, if set, is called in each transaction with new payouts, after they are stored. Call riverqueue's Queue.Wake
+	// there to wake River's workers. Store.Run needs no Wake. An error rolls back the transaction as an error of DB
+	// does.
 	Wake func(ctx context.Context, tx *sql.Tx) error
 	// Wait is the maximum time for retries of a transaction after a temporary error of the database, such as a restart. 0
 	// means one minute, and a negative value disables retries.
@@ -165,7 +166,7 @@ func (i *importer) transaction(ctx context.Context, do func(*sql.Tx) error) erro
 	return i.retry(ctx, func() error { return i.try(ctx, do) })
 }
 
-// retry repeats do for up to i.Wait, until it succeeds or its error is ErrInvalid, ErrChanged or permanent.
+// retry calls do for up to i.Wait, until do succeeds or returns ErrInvalid, ErrChanged or a permanent error.
 func (i *importer) retry(ctx context.Context, do func() error) error {
 	wait := cmp.Or(i.Wait, defaultWait)
 	begun := time.Now()

@@ -76,7 +76,7 @@ func requireImportError(t *testing.T, c ImportConfig, file string, want error, t
 	require.ErrorContains(t, err, text)
 }
 
-// The second file has the references of the first, as if they named persons.
+// Later files repeat references of the first file, as if the references named persons.
 func TestImportCountsPayoutsOfOtherFiles(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		for _, tt := range []struct {
@@ -186,8 +186,8 @@ func prune(t *testing.T, c ImportConfig, pattern string) {
 	require.NoError(t, err)
 }
 
-// Another import stores the file with another column for the references, after this import has read the first lines.
-// The replica does not have these payouts yet.
+// Another import stores the file with another column for the references, after this import has read the file once. The
+// replica does not have these payouts yet.
 func TestImportRejectsAnotherColumnOfAnImportAtTheSameTime(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
 		replica := openStore(t, dbtest.SQLite(t).DB).DB
@@ -357,7 +357,7 @@ func TestImportPaysOneSpellingOfAReference(t *testing.T) {
 	})
 }
 
-// changing has another content after each Seek. It calls before, if set, before the last content.
+// changing has other content after each Seek. The last Seek first calls c.before, if set.
 type changing struct {
 	contents []string
 	before   func()

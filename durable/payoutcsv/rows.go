@@ -74,7 +74,7 @@ type Row struct {
 	// Duplicate reports whether the row is rejected because an earlier row has the same reference, or has the reference
 	// in another letter case and the same amount and destination.
 	Duplicate bool
-	// Contradicts reports whether a valid earlier row has the reference and other values, see [ErrContradiction].
+	// Contradicts reports whether a valid earlier row has the same reference but other values, see [ErrContradiction].
 	Contradicts bool
 
 	value *big.Rat // the value of the amount, even in a rejected row; nil if the amount cannot be read

@@ -43,7 +43,7 @@ const (
 	// maxRecordTime is the time allowed for the calls and records after a batch's last claim. While the database is
 	// unavailable, package schedule retries a record for 10 minutes.
 	maxRecordTime = 12 * time.Minute
-	// maxClockDifference is the accepted difference of the clocks of process and database, which River compares.
+	// maxClockDifference is the accepted difference between the clocks of process and database, which River compares.
 	maxClockDifference = 5 * time.Minute
 )
 
@@ -85,10 +85,10 @@ func New(store *durable.Store, c Config) (*Queue, error) {
 // sweep and twelve minutes, because a completion waits for an unavailable database. If c.RescueStuckJobsAfter is 0,
 // AddTo sets it to this time plus 5 minutes for a difference of clocks. It rejects a shorter value.
 //
-// River's Stop waits for a running job, because Config.Drain of the Store does not limit RunBatch. The context of
-// Stop needs more time than three times the batch's Duration and the Store's Timeout together. After the end of this
-// context, the job continues while the process lives. If the process exits, rows with calls in flight stay claimed
-// and become unknown at the end of their leases.
+// River's Stop waits for a running job, because Config.Drain of the Store does not limit RunBatch. The context of Stop
+// needs more time than the Store's Timeout plus three times the batch's Duration. After the end of this context, the
+// job continues while the process lives. If the process exits, rows with calls in flight stay claimed and become
+// unknown at the end of their leases.
 func (q *Queue) AddTo(c *river.Config) error {
 	if c.Workers == nil {
 		return errors.New("riverqueue: river.Config.Workers is required")

@@ -147,10 +147,11 @@ func TestPeriodicJobFindsTheRestAndNoRowFailsAJob(t *testing.T) {
 
 	require.NoError(t, p.client.Stop(t.Context()))
 	require.NoError(t, p.db.Close())
-	require.Error(t, (&worker{queue: p.queue}).Work(t.Context(), nil), "the database is one")
+	require.Error(t, (&worker{queue: p.queue}).Work(t.Context(), nil), "a closed database is an error")
 }
 
-// After SIGKILL, the dead process's job is running and its term as River's leader lasts. Each process lives briefly.
+// After SIGKILL, the dead process's job still counts as running, and the process still counts as River's leader. Each
+// process lives briefly.
 func TestStartContinuesAfterAKill(t *testing.T) {
 	address := dbtest.Postgres(t)
 	f := &service{started: map[string]int{}}

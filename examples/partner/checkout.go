@@ -107,8 +107,8 @@ func (s *shop) show(w http.ResponseWriter, status int, v view) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// checkout starts the payment of a basket. Sending the form again never starts a second payment, also after a
-// failure. In a real shop, take the amount from the basket and never from the form.
+// checkout starts the payment of a basket. Sending the form again never starts a second payment, even after a failure.
+// In a real shop, take the amount from the basket and never from the form.
 func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	amount, err := paymentsvc.ParseAmount(strings.TrimSpace(r.PostFormValue("amount")))
 	by := paymentsvc.PaymentType(r.PostFormValue("type"))
@@ -179,7 +179,7 @@ func orderView(row durable.Row, now time.Time) view {
 	age := int(now.Sub(row.CreatedAt).Seconds())
 	v := view{Title: "Your order", Row: &row, Refresh: min(max(2, age/5), 60)}
 	if row.ReviewReason != "" && (row.State == durable.StatePending || row.State.Final()) {
-		row.State = durable.StateUnknown // until a review, for example of contradictory states or failures of ship
+		row.State = durable.StateUnknown // until a review, for example of contradictory states or an error of ship()
 		v.Say = "We are looking into your payment and will tell you. Do not pay again."
 		return v
 	}

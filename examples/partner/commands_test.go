@@ -43,7 +43,7 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 			{"all is well", none, "", nil, exitDone, 20, "20 pending"},
 			{"as expected", none, "", []string{"-expect-rows", "20", "-expect-total", "4058.70"}, exitDone, 20, "20 pending"},
 			{"another total", none, "", []string{"-expect-total", "4058.71"}, exitError, 0, "a total of 4058.70, want 4058.71"},
-			{"an answer is lost", lost, "", nil, exitReview, 20, "1 unknown"},
+			{"a response is lost", lost, "", nil, exitReview, 20, "1 unknown"},
 			{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
 			{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
 			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected or in conflict"},

@@ -50,7 +50,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// from returns an environment of name=value.
+// from returns an environment of name=value pairs.
 func from(variables ...string) func(string) string {
 	return func(name string) string {
 		for _, v := range variables {
@@ -154,7 +154,7 @@ func (s *serving) checkout(t *testing.T, basket, amount string) (code int, locat
 	return resp.StatusCode, resp.Header.Get("Location"), text
 }
 
-// exchange sends a request after a change, and follows no redirect. It returns the response and its body.
+// exchange sends a request after a call of change, and follows no redirect. It returns the response and its body.
 func exchange(
 	t *testing.T, method, address string, form url.Values, change func(*http.Request),
 ) (*http.Response, string) {
@@ -194,7 +194,7 @@ func startService(t *testing.T) *paymentsvctest.Server {
 	require.NoError(t, set.demo())
 	return paymentsvctest.Start(t, paymentsvctest.Config{
 		PartnerID: demoPartner, Scheme: set.Scheme, NotifyAttempts: 100,
-		Repeated: paymentsvctest.NewOrder, // or a second start is rejected and stays unseen
+		Repeated: paymentsvctest.NewOrder, // otherwise a rejection would hide a second start
 		Projects: []paymentsvctest.Project{{
 			ID: demoProject, Secret: key, OldSecret: oldKey, Balance: paymentsvc.MustParseAmount("500000.00"),
 		}},
@@ -213,8 +213,8 @@ func serviceFlags(t *testing.T, address, database string) []string {
 	}
 }
 
-// eachDatabase runs f with the address of an empty SQLite database, and of an empty PostgreSQL database where
-// TEST_DATABASE_URL names a server, which .ci/postgres does.
+// eachDatabase runs f with the address of an empty SQLite database, and of an empty PostgreSQL database if
+// TEST_DATABASE_URL names a server, as with .ci/postgres.
 func eachDatabase(t *testing.T, f func(t *testing.T, database string)) {
 	t.Run("SQLite", func(t *testing.T) { f(t, filepath.Join(t.TempDir(), "partner.db")) })
 	t.Run("PostgreSQL", func(t *testing.T) { f(t, postgres(t)) })

@@ -139,7 +139,7 @@ func (p *program) until(ctx context.Context, buyers, operators site, stdout io.W
 	return err
 }
 
-// shutDown stops accepting requests, and aborts requests still running after most.
+// shutDown shuts down a server, and aborts requests still running after the time limit most.
 func shutDown(ctx context.Context, server *http.Server, most time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()

@@ -101,7 +101,7 @@ func TestServeShipsAPaidBasketOnce(t *testing.T) {
 		defer p.Close()
 		var shipped string
 		require.NoError(t, p.db.QueryRowContext(t.Context(), `SELECT MIN(basket) || COUNT(*) FROM shipments`).Scan(&shipped))
-		assert.Equal(t, basket+"1", shipped, "the paid one, once")
+		assert.Equal(t, basket+"1", shipped, "only the paid basket, once")
 	})
 }
 
@@ -165,7 +165,7 @@ func TestServeReconcilesALostResponse(t *testing.T) {
 	service.AssertStarted(t, userData, 1)
 }
 
-// TestServeRecordsCallsInFlight stops the program while the service holds back its answers to a buyer and a payout.
+// TestServeRecordsCallsInFlight stops the program while the service delays its responses to a payment and a payout.
 func TestServeRecordsCallsInFlight(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, database string) {
 		service := startService(t)
@@ -325,7 +325,7 @@ func TestDatabaseIsForOneProjectAndItsOwner(t *testing.T) {
 	} {
 		command(t, c.code, append(append(flags, "results"), c.args...)...)
 	}
-	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // what it warns of
+	require.NoError(t, os.Chmod(database, 0o644)) //nolint:gosec // the program warns of this mode
 	assert.Contains(t, command(t, exitDone, append(flags, "results")...), "other users can read the database")
 
 	t.Chdir(t.TempDir())
@@ -388,7 +388,7 @@ func TestProgramPrintsNoSecret(t *testing.T) {
 		for _, text := range []string{
 			"E17", userData, "partner_attempts_total", "••••\u00a01111", "signature mismatch", "salary-0",
 		} {
-			require.Contains(t, out.String(), text, "what is read is what was meant")
+			require.Contains(t, out.String(), text, "the outputs contain the calls")
 		}
 		for _, text := range []string{"init_payout", "init_payment"} {
 			require.Contains(t, traces.String(), text)

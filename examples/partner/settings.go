@@ -28,8 +28,8 @@ sends nothing. payouts imports a file, and sends its payouts until each one is s
 states of the payouts of a file, or of all payouts. hold holds all payouts, after a restored backup, until their
 release. make-payouts writes an example of a file. All write to the standard output.
 
-Exit status: 0 if the service has every payout of the file, and notifications report the final states; 1 for an error;
-2 for wrong flags; 3 if something needs review.
+Exit status: 0 if the service has every payout of the file (notifications report the final states later); 1 for an
+error; 2 for wrong flags; 3 if something needs review.
 
 Without -service all calls go to a fake service inside this process, with its own database, and no money moves.
 
@@ -107,7 +107,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.StringVar(&set.Witness, "witness", "",
 		"`file` that detects a restored database, not on the volume of the database; with PostgreSQL there is no default")
 	flags.Func(
-		"service", "`address` of the service (PAYMENTSVC_URL; without either a fake inside this process)", text(&set.Service),
+		"service", "`address` of the service (PAYMENTSVC_URL); without it, a fake inside this process", text(&set.Service),
 	)
 	flags.Int64Var(&set.Partner, "partner", 0, "partner `id`")
 	flags.Int64Var(&set.Project, "project", 0, "project `id`")
@@ -120,8 +120,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.StringVar(&set.schemeText, "scheme", "", "`text` of the signature scheme, as paymentsvc discover prints it")
 	flags.StringVar(&set.fields, "error-fields", "", "`names` of the fields of an error's code and message: code,message")
 	flags.StringVar(&set.notFound, "not-found-codes", "",
-		"`codes` of errors that mean that the service has no such payment: only after one of these\n"+
-			"is a payment with an unknown outcome started again")
+		"`codes` of errors that mean that the service has no such payment: a payment with an\n"+
+			"unknown outcome is started again only after one of these")
 	flags.StringVar(&set.duplicates, "duplicate-codes", "", "`codes` of errors that mean that user_data was used before")
 	flags.Func("account-codes", "`codes` of errors that mean that the account has no funds", list(&set.AccountCodes))
 	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080",
@@ -130,7 +130,8 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 		&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which have no password",
 	)
 	flags.Func(
-		"admin-hosts", "`names` of the operators' page behind your login, besides the loopback's", list(&set.AdminHosts),
+		"admin-hosts", "host `names` of the operators' page behind your login, besides localhost and loopback addresses",
+		list(&set.AdminHosts),
 	)
 	flags.StringVar(&set.UserHeader, "admin-user-header", "",
 		"`name` of the header in which your login sends the operator's name; without a name nobody can decide")
@@ -143,7 +144,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 		&set.AllowUnsafe, "allow-unsafe-database", false, "accept a database that may lose commits: only for tests",
 	)
 	flags.BoolVar(&set.LogJSON, "log-json", false, "log in JSON")
-	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
+	flags.TextVar(&set.LogLevel, "log-level", slog.LevelInfo, "lowest `level` that is logged: debug, info, warn or error")
 	set.fileFlags(flags, list)
 	return flags
 }

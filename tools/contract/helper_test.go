@@ -110,7 +110,7 @@ func serve(t *testing.T) *service {
 	return s
 }
 
-// only returns the single message since its last call.
+// only returns the message that was sent since the last call of only, and requires that it is a single message.
 func (s *service) only(t require.TestingT) *message {
 	require.Len(t, s.messages, 1, "messages on the wire")
 	return <-s.messages

@@ -146,8 +146,8 @@ func startMock(t *testing.T, args ...string) *mockProcess {
 	return m
 }
 
-// TestClientsOfTheMock runs the tests in clients, which partners could write in Node and Python. All use only standard
-// libraries, except the FastAPI shop.
+// TestClientsOfTheMock runs the tests of the directory clients. Partners could write such tests in Node and Python. All
+// tests use only standard libraries, except the FastAPI shop.
 func TestClientsOfTheMock(t *testing.T) {
 	m := startMock(t, "-secret-file", secretFile(t), "-balance", "100.00")
 	for _, client := range [][]string{

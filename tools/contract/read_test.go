@@ -221,5 +221,5 @@ func TestSDKReadsFieldsAsTheDocumentAllows(t *testing.T) {
 			require.Equal(t, rejected, r.judge(t, full.without("payout_balance", "expected_balance").String()))
 		}
 	}
-	require.Len(t, shown, 1+len(stricterFields())+len(widerValues()), "each difference, and none")
+	require.Len(t, shown, 1+len(stricterFields())+len(widerValues()), "each listed difference, and no difference")
 }

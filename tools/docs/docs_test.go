@@ -203,7 +203,7 @@ func TestPageOfOutcomesFitsTheMatrix(t *testing.T) {
 
 // notRun lists the commands of the pages that .ci/commands does not run. The keys are the reasons.
 var notRun = map[string][]string{
-	"tools/compat/stranger does": {
+	"tools/compat/stranger runs the command": {
 		"go get github.com/paymentsvc/paymentsvc",
 		"go get github.com/paymentsvc/paymentsvc/durable/riverqueue",
 	},
@@ -222,8 +222,8 @@ var notRun = map[string][]string{
 	"no image may have been built": {
 		"docker run --rm -p 8080:8080 paymentsvc mock -addr :8080 -hosts mock -public http://mock:8080",
 	},
-	"the command runs .ci/commands":               {".ci/run"},
-	"tools/compat/stranger does so with the root": {"go get github.com/paymentsvc/paymentsvc/durable"},
+	"the command runs .ci/commands":                        {".ci/run"},
+	"tools/compat/stranger runs the command with the root": {"go get github.com/paymentsvc/paymentsvc/durable"},
 	"the command makes a picture": {
 		`go -C tools/contract test -count=1 -run TestPartnerPage ./browser ` +
 			`-screenshot "$PWD/examples/partner/page.png"`,

@@ -89,7 +89,7 @@ func durableSource(t *testing.T) string {
 }
 
 // textsOfTables returns the error texts in the tables of docs/troubleshooting.md. Each code span in the first column is
-// a text. It follows the beginning in the table's head, unless it begins with the name of a package.
+// a text, or the rest of a text that begins in the table's head. A whole text begins with the name of a package.
 func textsOfTables(page string) (texts []string) {
 	span, whole := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile("^(paymentsvc|json): ")
 	inTable, beginning := false, ""

@@ -52,7 +52,7 @@ const (
 	Started  State = "started"  // the service has the payment or payout
 	Failed   State = "failed"   // the final FAILURE of a payment
 	Rejected State = "rejected" // the call was rejected permanently
-	Review   State = "review"   // an operator decides: an unknown payout without an order_id, or another amount was paid
+	Review   State = "review"   // an operator decides about an unknown payout without an order_id, or another paid amount
 )
 
 // Table has the tables of [Schema].
@@ -279,7 +279,7 @@ func MayShip(ctx context.Context, tx *sql.Tx, orderID string) (bool, error) {
 	return err == nil && p.paid && !p.refunded, err
 }
 
-// payments is what the notifications of an order report.
+// payments has the facts that the notifications of an order report.
 type payments struct{ paid, anotherAmount, refunded bool }
 
 func received(ctx context.Context, tx *sql.Tx, orderID string) (p payments, err error) {

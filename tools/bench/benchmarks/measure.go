@@ -76,8 +76,8 @@ func measure(candidates []candidate, reference string, rounds, callers int, rand
 	return rows, nil
 }
 
-// A measurement ends after rounds, if the range of the SDK's ratio is at most narrow times the ratio, or after
-// maxRounds.
+// A measurement ends after the requested rounds if the range of the SDK's ratio is at most narrow*ratio, or otherwise
+// later, but at most after maxRounds.
 const (
 	narrow    = 0.02
 	maxRounds = 2001

@@ -49,7 +49,7 @@ func padded(form string, size int) []byte {
 	return fmt.Appendf(nil, form, strings.Repeat("-", size-len(fmt.Sprintf(form, ""))))
 }
 
-// delivery changes a signed body in transit. Benchmarks use untouched.
+// delivery changes a signed body in transit. Benchmarks use the function untouched.
 type delivery func(body []byte) []byte
 
 func untouched(body []byte) []byte { return body }
@@ -172,8 +172,8 @@ func idHeader(prefix string, at time.Time, body []byte) http.Header {
 	return h
 }
 
-// newPaddle returns a function that verifies a request repeatedly. It rewinds the body first, because Verify reads and
-// replaces it. This does not allocate.
+// newPaddle returns a function that verifies the same request in each call. Because Verify reads and replaces the body,
+// the function first rewinds the body, without an allocation.
 func newPaddle(at time.Time, body, arrived []byte) func() (*http.Request, error) {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "%d:%s", at.Unix(), body)

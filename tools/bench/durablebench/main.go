@@ -28,7 +28,7 @@ func main() {
 	scenario := flag.String("scenario", "", "run only sqlite, slots, many-slots, processes or pool")
 	rows := flag.Int("rows", 8000, "payouts in a turn")
 	turns := flag.Int("turns", 5, "turns of each candidate")
-	work := flag.String("work", "", "pay the payouts of this database; the scenario processes sets it")
+	work := flag.String("work", "", "pay the payouts of this database; set by the scenario \"processes\"")
 	service := flag.String("service", "", "URL of the service for -work")
 	flag.Parse()
 	ctx := context.Background()

@@ -117,7 +117,7 @@ func ticks(pid string, from, to int) (total time.Duration) {
 	return total
 }
 
-// counters are running totals. The processor time of program includes the service.
+// counters are running totals. The field program includes the processor time of the service.
 type counters struct {
 	program, cpu time.Duration
 	wal          int64

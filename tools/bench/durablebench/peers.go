@@ -24,7 +24,7 @@ const (
 	destination = "4111111111111111"
 )
 
-// The statements of the loops. On SQLite, claim needs no skip, because there is a single writer.
+// The statements of the loops. On SQLite, the claim needs no SKIP LOCKED, because there is a single writer.
 const (
 	claim = `UPDATE payouts SET state = 'starting' WHERE state = 'created' AND user_data = (
 		SELECT user_data FROM payouts WHERE state = 'created' ORDER BY due_at, user_data LIMIT 1`

@@ -26,7 +26,7 @@ import (
 const sdk = "github.com/paymentsvc/paymentsvc"
 
 // TestAPIFitsTheDeclarations compares the declarations in testdata with the packages. Each name must exist in both,
-// with the same type. A struct with a field _ has other fields.
+// with the same type. A field _ in a struct stands for the unexported fields.
 func TestAPIFitsTheDeclarations(t *testing.T) {
 	importPaths := []string{sdk, sdk + "/canonical", sdk + "/discover", sdk + "/paymentsvctest"}
 	loaded := packagesByPath{}

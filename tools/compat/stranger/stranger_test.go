@@ -213,7 +213,8 @@ var (
 	}
 )
 
-// rootHarness is the program around the first block of README.md. The reader writes these functions.
+// rootHarness is the program around the first block of README.md. The functions between start and main stand for the
+// reader's code.
 const rootHarness = `package main
 
 import (

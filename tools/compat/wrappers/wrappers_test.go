@@ -271,7 +271,7 @@ func wrappers(t *testing.T) map[string]func(http.RoundTripper) http.RoundTripper
 
 func TestWrappersSucceed(t *testing.T) {
 	for name, wrap := range wrappers(t) {
-		if name == "dump and delivery" { // the guard may stop it, because the headers of both alternate in the trace
+		if name == "dump and delivery" { // the guard may stop a call, because the headers of both alternate in the trace
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -197,7 +197,7 @@ func (b *tab) choose(field, value string) {
 	b.do(chromedp.SetValue(chromedp.CSS("form.fault [name="+field+"]"), value))
 }
 
-// requireQuiet checks that the pages logged no message, and sent requests only to addresses.
+// requireQuiet checks that the pages logged no message, and sent requests only to the given addresses.
 func (b *tab) requireQuiet(addresses ...string) {
 	b.t.Helper()
 	console, hosts := b.seen()

@@ -32,7 +32,7 @@ test("a lost response is reconciled, and the notification is genuine", async (t)
   const shop = createServer(async (req, res) => {
     const chunks = [];
     for await (const chunk of req) chunks.push(chunk);
-    const body = Buffer.concat(chunks); // a chunk can end within a character, so it is no text
+    const body = Buffer.concat(chunks); // a chunk is not text, because it can end within a character
     const [want, have] = [sign(req.headers.timestamp, body), req.headers.signature ?? ""].map((text) => Buffer.from(text));
     const genuine = want.length === have.length && timingSafeEqual(want, have);
     if (genuine) notified.push(JSON.parse(body));
