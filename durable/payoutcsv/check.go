@@ -52,7 +52,9 @@ type Report struct {
 // The error wraps [ErrContradiction], [ErrTotalRow], or [ErrUnexpected] if the number or sum of payouts differs from
 // ExpectRows or ExpectTotal. The report is complete then. Check returns any other error from [Rows], with a report
 // about the rows before the error.
-func Check(file io.Reader, o Options) (Report, error) { return check(file, o, io.Discard, func(Row) {}) }
+func Check(file io.Reader, o Options) (Report, error) {
+	return check(file, o, io.Discard, func(Row) {})
+}
 
 // check is [Check], but also writes the references, see rows, and calls accepted with each payout.
 func check(file io.Reader, o Options, references io.Writer, accepted func(Row)) (Report, error) {
