@@ -21,7 +21,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// What the examples need of the program around them.
+// shop contains the parts of a program that the examples need.
 type shop struct {
 	client  *paymentsvc.Client
 	scheme  paymentsvc.Scheme
@@ -44,7 +44,7 @@ func refunded(ctx context.Context, tx *sql.Tx, basket string, _ durable.Notice) 
 	return err
 }
 
-// program returns a database, a fake of the service, and what ends both.
+// program returns a database, a fake of the service, and a function that ends both.
 func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
 	dir, err := os.MkdirTemp("", "durable")
 	must(err)
@@ -68,7 +68,7 @@ func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
 	}
 }
 
-// scheme is an example: the interface document shows none.
+// scheme is an example, because the interface document specifies no scheme.
 func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
 }
@@ -79,7 +79,7 @@ func must(err error) {
 	}
 }
 
-// visit is a buyer who pays at a checkout, and comes back later.
+// visit is a payer who pays at a checkout and comes back later.
 func visit(checkout func(context.Context, *sql.DB, shop) error) {
 	db, srv, end := program()
 	defer end()
@@ -94,7 +94,7 @@ func visit(checkout func(context.Context, *sql.DB, shop) error) {
 		for {
 			w := httptest.NewRecorder()
 			a.mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pay?basket="+basket, nil))
-			if w.Code != http.StatusNotFound { // it has not begun yet
+			if w.Code != http.StatusNotFound { // the checkout has not begun yet
 				return w
 			}
 			select {
@@ -193,7 +193,7 @@ func ExampleStore_Pay() {
 			row, err := store.Pay(r.Context(), durable.NewPayment{
 				Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10.50"),
 			})
-			switch clear := row.ReviewReason == ""; { // otherwise the service contradicts itself
+			switch clear := row.ReviewReason == ""; { // otherwise the row needs review
 			case err != nil:
 				http.Error(w, "Please try again.", http.StatusServiceUnavailable) // with the same basket
 			case clear && row.State == durable.StatePending && row.RedirectURL != "":
