@@ -318,7 +318,7 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 	})
 }
 
-// Nothing secret appears in logs, hooks, errors or texts.
+// Logs, hooks, errors and texts do not contain the destination.
 func TestNothingSecretIsShown(t *testing.T) {
 	const secret = "4111111111111111"
 	var out safeBuffer

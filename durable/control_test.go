@@ -256,7 +256,8 @@ func TestReleaseWaitsForGraceAfterAHold(t *testing.T) {
 	})
 }
 
-// A failover loses the second claim of a payment, and its request is late. The process has watched the first claim.
+// A failover loses the second claim of a payment, and the request of this claim is late. The process has watched the
+// first claim.
 func TestPaymentWaitsForGraceAfterAFailover(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
@@ -399,8 +400,8 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 	}
 }
 
-// The rows are restored below an open process without an earlier claim, for example by .restore of sqlite3. The process
-// claims in a round, or in a probe after a timed pause.
+// The rows are restored, for example by .restore of sqlite3, while a process without an earlier claim runs. The process
+// then claims in a round, or in a probe after a timed pause.
 func TestRestoreBelowAnIdleProcessIsHeld(t *testing.T) {
 	for name, pauseUntil := range map[string]string{"round": "0", "probe": "1"} {
 		t.Run(name, func(t *testing.T) {

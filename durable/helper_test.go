@@ -50,7 +50,7 @@ func dialect(db database) Dialect {
 	return PostgreSQL
 }
 
-// service creates an order for every start, also for a repeated one, unless before returns an error.
+// service creates an order for every start, also for a repeated one, unless the function before returns an error.
 type service struct {
 	mu      sync.Mutex
 	started map[string][]string // order_ids by user_data
@@ -61,7 +61,7 @@ type service struct {
 	call    func(ctx context.Context, endpoint string) error
 	order   func(userData string) string // replaces the order_id of a start, if it is set
 	foreign bool                         // StatusPayment returns another payment
-	// status changes the response of a status call, if it is set. It may do more before the response arrives.
+	// status, if set, changes the response of a status call, and may do more before the response arrives.
 	status func(*paymentsvc.StatusResponse) error
 	polls  int
 	asked  paymentsvc.StatusPaymentRequest // the last request

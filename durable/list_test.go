@@ -68,7 +68,7 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 	})
 }
 
-// The service still has the payouts as pending.
+// The payouts are still pending at the service.
 func TestAcknowledgedPendingRowIsDueForReviewAfterAnotherPeriod(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		const period = 2 * time.Hour

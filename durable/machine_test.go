@@ -335,7 +335,7 @@ func (m *machine) prune(*rapid.T) {
 	m.ok(err)
 }
 
-// row returns the row, and queues its reference again after Prune.
+// row returns the row. If Prune has deleted it, row requires that queueing it again adds no row.
 func (m *machine) row() (Row, bool) {
 	r, err := m.processes[0].ledger.Row(m.ctx, m.userData)
 	if !errors.Is(err, ErrNotFound) {

@@ -327,7 +327,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 	})
 }
 
-// A process whose last claim is of a pruned row notices a restored backup from before that claim.
+// A process whose last claim is of a pruned row notices the restore of a backup from before that claim.
 func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}

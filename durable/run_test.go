@@ -51,7 +51,7 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	assert.Equal(t, 2, calls)
 }
 
-// After the last scan, the pool has no connection for the question whether due rows remain.
+// After the last scan, the pool has no connection to find out whether due rows remain.
 func TestRunBatchEndsWithItsContextWithoutAConnection(t *testing.T) {
 	db := postgres(t)
 	db.SetMaxOpenConns(1)

@@ -22,7 +22,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// proxy passes connections on, until it resets them or goes silent on them.
+// proxy passes connections on, until it resets them or drops their data.
 type proxy struct {
 	net.Listener
 	mu    sync.Mutex

@@ -172,8 +172,8 @@ type moment struct {
 	rows dbtest.Copy
 }
 
-// A restore of the rows to any moment, while all processes are stopped, sends nothing again. The rows alone are
-// restored, so the mark is the only evidence.
+// A restore of the rows to any moment, while all processes are stopped, does not send a payout again. The rows alone
+// are restored, so the mark is the only evidence.
 func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		service, moments := newService(t), []moment(nil)

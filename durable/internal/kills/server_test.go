@@ -44,7 +44,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// run runs a program. A program of the server runs as the user postgres, because the server rejects root.
+// run runs a program. As root, it runs the server's programs as the user postgres, because the server rejects root.
 func (c *cluster) run(name string, args ...string) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), name, args...)
@@ -286,7 +286,7 @@ func (f *failover) promote(t *testing.T) (started int) {
 	return f.quiet()
 }
 
-// quiet waits until nothing is sent any more, and returns how many payouts were started.
+// quiet waits until no more payouts are sent, and returns how many payouts were started.
 func (f *failover) quiet() (started int) {
 	for before := -1; before != started; time.Sleep(500 * time.Millisecond) {
 		before, started = started, len(f.service.Orders())
