@@ -38,7 +38,7 @@ type callResult struct {
 	row.Result
 	job     job
 	effect  effect
-	reason  string        // reason of a pause
+	reason  string        // reason for a pause
 	atLeast time.Duration // shortest pause, from Retry-After
 	err     error
 	span    *span // nil if the call did not begin
@@ -160,7 +160,8 @@ func (s *Store) reportCall(ctx context.Context, endpoint string, begun time.Time
 	s.c.Hooks.Call(ctx, c)
 }
 
-// onlyFailure returns the *Error of a call, or nil if err joins errors, because a Service may join two calls.
+// onlyFailure returns the *Error of a call, or nil if err joins errors, because a Service may join the errors of two
+// calls.
 func onlyFailure(err error) *paymentsvc.Error {
 	for ; err != nil; err = errors.Unwrap(err) { // nil for joined errors
 		if failure, ok := err.(*paymentsvc.Error); ok { //nolint:errorlint // the loop unwraps

@@ -122,7 +122,7 @@ func TestTraceConnectsACallWithItsConsequences(t *testing.T) {
 	})
 }
 
-// The record of the outcome fails first, and the span ends once. The text of a driver's error may contain a response.
+// The first record of the outcome fails, and the span ends once. The text of a driver's error may contain a response.
 func TestTraceEndsOnceIfTheRecordFails(t *testing.T) {
 	db := sqlite(t)
 	r := newTracer()
@@ -232,7 +232,7 @@ func TestInvisibleSpellingsAreRejected(t *testing.T) {
 	}
 }
 
-// A process that was suspended does not begin its call: its stopwatch may have stood still meanwhile.
+// A process that was suspended does not begin its call, because its monotonic clock may have stood still meanwhile.
 func TestCallLooksAtTheWallClockToo(t *testing.T) {
 	f := &service{}
 	s := &Store{c: config(Config{Service: f}).withDefaults(), draining: t.Context()}
@@ -241,7 +241,7 @@ func TestCallLooksAtTheWallClockToo(t *testing.T) {
 	(*struct {
 		wall uint64
 		ext  int64
-	})(unsafe.Pointer(&later)).ext -= int64(time.Hour) //nolint:gosec // package time has no other way to set the stopwatch
+	})(unsafe.Pointer(&later)).ext -= int64(time.Hour) //nolint:gosec // time cannot set the monotonic clock
 	require.Zero(t, later.Sub(begun))
 	s.now = func() time.Time { return later }
 	assert.Equal(t, row.NotCalled, s.call(t.Context(), job{Claim: ledger.Claim{Kind: row.Payout, UserData: "u"},
@@ -300,7 +300,7 @@ func TestCallGoesOnWhenItsCallerLeaves(t *testing.T) {
 	})
 }
 
-// The commit of a claim whose error Pay has returned may come late.
+// Pay may return an error, although its claim is committed later.
 func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
@@ -319,7 +319,7 @@ func TestPayWhoseCommitIsInDoubtIsReturned(t *testing.T) {
 	})
 }
 
-// Nothing secret appears in logs, hooks, errors or texts.
+// Logs, hooks, errors and texts do not contain the destination.
 func TestNothingSecretIsShown(t *testing.T) {
 	const secret = "4111111111111111"
 	var out safeBuffer

@@ -60,8 +60,8 @@ type Config struct {
 	// the response, and applies the state once, as for a notification. Without FinalState, only a notification or an
 	// operator ends a pending row.
 	FinalState func(kind Kind, raw json.RawMessage) (State, error)
-	// InsufficientFundsCodes are error codes of an account without funds. Such a response to a payout, or HTTP 402, pauses
-	// all claims until [Store.Resume]. The document specifies no codes, so there is no default.
+	// InsufficientFundsCodes are error codes of an account without funds. A response to a payout with such a code, or
+	// with HTTP 402, pauses all claims until [Store.Resume]. The document specifies no codes, so there is no default.
 	InsufficientFundsCodes []string
 	// MaxConsecutiveRejections is the number of payouts rejected in a row, with one code, that pauses all claims until
 	// [Store.Resume]. These payouts then need review and can be sent again. The default is 5. A negative number disables
@@ -87,8 +87,8 @@ type Config struct {
 	// GiveUp is the age at which an unstarted payment is given up, because the payer has left. The default is 15 minutes.
 	GiveUp time.Duration
 	// PendingReview is the age at which a pending row needs review, because its notification may be lost: see
-	// [Row].Overdue. DecideFound and DecideAcknowledge begin another period of this length. The document specifies no time
-	// for notifications, so 0 means that age alone is no reason for review.
+	// [Row].Overdue. DecideFound and DecideAcknowledge begin another period of this length. The document specifies no
+	// time for notifications, so the default, 0, means that age alone is no reason for review.
 	PendingReview time.Duration
 	// Drain limits how long [Store.Run] waits for calls and their records after the end of its context, see [ErrDrain].
 	// The default, 0, means no limit. Without a limit, each call ends within Timeout, and its record takes up to 10
@@ -103,7 +103,7 @@ type Config struct {
 	// operators' page.
 	OnChange func(ctx context.Context, tx *sql.Tx, e Event) error
 	// ChangeStates are the new states for which OnChange is called. The default is succeeded, failed and rejected. With
-	// OnChange and StatePending, durable records each success separately and therefore slower.
+	// OnChange and StatePending, durable records each success separately, which is slower.
 	ChangeStates []State
 	// Hooks are for telemetry.
 	Hooks Hooks
@@ -134,8 +134,9 @@ type Hooks struct {
 	Change func(ctx context.Context, kind Kind, from, to State)
 	// Round is called after each round trip that records outcomes and claims rows.
 	Round func(ctx context.Context, r Round)
-	// Pause is called after this process has automatically paused claims or held payouts, with the reason and the end of a
-	// timed pause. Log the reason, but do not use it as a metric's label, because it contains the service's error code.
+	// Pause is called after this process has automatically paused claims or held payouts. The reason includes the end
+	// of a timed pause. Log the reason, but do not use it as a metric's label, because it contains the service's error
+	// code.
 	Pause func(ctx context.Context, reason string)
 	// Step is called between two steps that a crash may separate. It is for tests that kill the process.
 	Step func(step Step)
@@ -177,7 +178,7 @@ const (
 // database, and never restore it together with the database. Its methods are called concurrently, also by several
 // processes, and must return when ctx ends.
 //
-// A round of claims waits for one Load and one Save. While Save fails, no payout is sent.
+// A round of claims waits for one Load and one Save. While either fails, no payout is sent.
 type Witness interface {
 	// Load returns the highest saved mark, or 0 before the first Save.
 	Load(ctx context.Context) (mark int64, err error)

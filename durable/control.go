@@ -35,9 +35,9 @@ func (s *Store) Resume(ctx context.Context, by string) error {
 	return err
 }
 
-// Drained waits until no row is StateStarting, so that after Pause no call is in flight. Stop [Store.Pay] too, because
-// a pause does not. On PostgreSQL it first waits for open transactions with claims, because a transaction may have
-// begun before the pause. It returns the error of ctx if ctx ends first.
+// Drained waits until no row is StateStarting, so that after Pause no call is in flight. Stop the calls of [Store.Pay]
+// too, because a pause does not stop them. On PostgreSQL, Drained also waits for open transactions with claims, because
+// a transaction may have begun before the pause. It returns the error of ctx if ctx ends first.
 func (s *Store) Drained(ctx context.Context) error {
 	writers, err := s.ledger.Writers(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Store) Release(ctx context.Context, by string, generation int64, f Filt
 	return released, err
 }
 
-// releaseRows is the number of payouts per transaction of Release, because the time of a transaction is limited.
+// releaseRows limits the payouts per transaction of Release, because a transaction has a time limit.
 const releaseRows = 5000
 
 // reportPause logs an automatic pause or hold by this process and calls Hooks.Pause.

@@ -65,7 +65,7 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 		runBatch(t, s, ErrPaused)
 		assert.Equal(t, 15, f.calls, "another code among them ends the run, and so does a success")
 		run := collect(t, s.Rows(t.Context(), Filter{State: StateRejected, Review: true}))
-		assert.Len(t, run, 5, "the run needs attention, what was before it does not")
+		assert.Len(t, run, 5, "the run needs review, but earlier rejections do not")
 		assert.EqualValues(t, 14, count(t, s, KindPayout)[StateRejected])
 
 		assert.Equal(t, 13, decideAll(t, s, Filter{ErrorCode: "E17"}, DecideResend))
@@ -77,7 +77,7 @@ func TestEqualRefusalsInARowPause(t *testing.T) {
 	})
 }
 
-// Several processes together reject no more rows than the run, and what is in flight meanwhile.
+// The service rejects no more payouts of several processes than those of the run and of the calls then in flight.
 func TestEqualRefusalsOfManyProcesses(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return refused(400, "E17") }}
@@ -98,7 +98,7 @@ func TestEqualRefusalsOfManyProcesses(t *testing.T) {
 	})
 }
 
-// The service rejects the caller: all wait, and when the pause is over one row is tried alone.
+// The service rejects the caller, so all rows wait. After the pause, one row is tried alone.
 func TestPauseIsProbedByOneRow(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		var works atomic.Bool
@@ -152,12 +152,12 @@ func TestRunOfRejectionsKeepsOtherReasons(t *testing.T) {
 	})
 }
 
-// pauseUntil is a statement that begins a pause with the probe T.
+// pauseUntil returns a statement that begins a timed pause with the probe T.
 func pauseUntil(end time.Time) string {
 	return fmt.Sprintf(`UPDATE durable_control SET pause_until = %d, probe = 'T'`, end.UnixMilli())
 }
 
-// Whatever becomes of the row that is tried, the pause does not last for its lease.
+// Whatever the result of the probe, the pause does not last for the probe's whole lease.
 func TestPauseEndsWithItsProbe(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 1)...)
@@ -209,7 +209,7 @@ func TestServiceThatDoesNotAnswerPausesAfterThree(t *testing.T) {
 	})
 }
 
-// An operator may release a payout that was paid before the backup. The service may reject the duplicate.
+// An operator may release a payout that was paid after the backup. The service may reject the duplicate.
 func TestRejectionAfterReleaseIsNoProof(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		changes := 0
@@ -256,7 +256,8 @@ func TestReleaseWaitsForGraceAfterAHold(t *testing.T) {
 	})
 }
 
-// A failover loses the second claim of a payment, and its request is late. The process has watched the first claim.
+// A failover loses the second claim of a payment, and the request of this claim is late. The process has watched the
+// first claim.
 func TestPaymentWaitsForGraceAfterAFailover(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
@@ -428,7 +429,7 @@ func TestReleaseWaitsForAHold(t *testing.T) {
 	assert.Zero(t, f.calls)
 }
 
-// A payment that was to be started may have been since the backup: the service is polled first.
+// A created payment may have been started since the backup, so the service is polled first.
 func TestHoldPollsForPaymentsFirst(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		for _, first := range []error{refused(401, "E1"), notSent()} {
@@ -449,8 +450,9 @@ func TestHoldPollsForPaymentsFirst(t *testing.T) {
 	})
 }
 
-// The database forgets the claims of a process, or is another server, so the process holds payouts automatically. Later
-// claims of other processes prove that its last claim is there. Other claims with the number of that claim do not.
+// The database forgets the claims of a process, or is another server, so the process holds payouts automatically. A
+// later claim of the row by another process proves that the last claim of this process was not lost. Another claim with
+// the same number does not.
 func TestLostCommitsHoldPayouts(t *testing.T) {
 	const reset = `UPDATE durable_rows SET state = 'created', order_id = '', claims = 0, claimed_at = 0`
 	for name, tt := range map[string]struct {
@@ -490,8 +492,8 @@ func TestLostCommitsHoldPayouts(t *testing.T) {
 	}
 }
 
-// The rows are restored below an open process without an earlier claim, for example by .restore of sqlite3. The process
-// claims in a round, or in a probe after a timed pause.
+// The rows are restored, for example by .restore of sqlite3, while a process without an earlier claim runs. The process
+// then claims in a round, or in a probe after a timed pause.
 func TestRestoreBelowAnIdleProcessIsHeld(t *testing.T) {
 	for name, pauseUntil := range map[string]string{"round": "0", "probe": "1"} {
 		t.Run(name, func(t *testing.T) {
@@ -529,7 +531,7 @@ func TestWitnessThatFailsStopsOnlyClaims(t *testing.T) {
 		require.ErrorContains(t, err, "unavailable")
 		assert.Len(t, got.Recorded, 1)
 		assert.Empty(t, got.Jobs)
-		if db.SQLite { // a claim would raise the mark above the one of the witness
+		if db.SQLite { // a claim would raise the mark above the mark of the witness
 			assert.Equal(t, 2, db.Number(t, `SELECT COUNT(*) FROM durable_queue`))
 		}
 		w.loadErr, w.saveErr = nil, errors.New("full")
@@ -564,7 +566,7 @@ func TestOpenRejectsUnsafeDatabases(t *testing.T) {
 	})
 }
 
-// A claim that is not committed yet may have read control before the pause.
+// An uncommitted claim may have read the control row before the pause.
 func TestDrainedWaitsForClaimsThatAreNotCommitted(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{Service: &service{}})
@@ -605,7 +607,7 @@ func TestPauseIsForAllProcessesAndDrains(t *testing.T) {
 	})
 }
 
-// A connection that is taken, by an import or a page, holds nobody up for longer than the caller's context.
+// While an import or a page uses the connection, other callers wait only until the end of their context.
 func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		db.SetMaxOpenConns(1)
@@ -629,7 +631,7 @@ func TestWaitForTheConnectionEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// Release commits in parts: what fails half-way is reported with the number, and goes on later.
+// Release commits in parts. After an error, it returns the number released so far, and the next Release continues.
 func TestReleaseGoesOnWhereItFailed(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
 		for _, statement := range []string{
@@ -693,7 +695,7 @@ func TestReadyReadsWhatItWrote(t *testing.T) {
 	require.ErrorContains(t, s.Ready(t.Context()), "the database lost a committed write")
 }
 
-// The pause of a probe is never impossible, however long a lease is.
+// The end of a probe's pause never counts as impossible, however long a lease is.
 func TestProbeWithALongLeaseIsAlone(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s := openStore(t, db, Config{Lease: time.Hour})

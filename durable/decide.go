@@ -23,7 +23,7 @@ const (
 	// [StatePending].
 	DecideFound DecisionKind = "found"
 	// DecideResend sends a payout again, with the same user_data, because the service does not have it. An unknown row
-	// without an order_id must wait for Config.Grace after its last call, because a late request may still arrive.
+	// without an order_id must wait for Config.Grace after its last claim, because a late request may still arrive.
 	DecideResend DecisionKind = "again"
 	// DecidePoll makes a poll of the service due. The next [Store.Sweep] polls.
 	DecidePoll DecisionKind = "ask"

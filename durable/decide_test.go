@@ -67,7 +67,7 @@ func TestDecisionsFitTheState(t *testing.T) {
 		db.Exec(t, `UPDATE durable_rows SET claimed_at = 0`) // Grace has ended
 		assert.Equal(t, 1, decideAll(t, s, Filter{State: StateUnknown}, DecideResend))
 		assert.True(t, get(t, s, id).MayHaveStarted)
-		assert.False(t, get(t, s, id).Held, "a person has asked: it is not held")
+		assert.False(t, get(t, s, id).Held, "it is not held, because an operator has decided")
 		decisions, err := s.Decisions(t.Context(), id)
 		require.NoError(t, err)
 		assert.Equal(t, "ada", decisions[0].By)

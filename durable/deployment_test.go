@@ -19,7 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
-// withRoles is a database with the roles of the page, under names of this test.
+// withRoles is a database with the roles of docs/deployment.md, under names of this test.
 type withRoles struct {
 	database
 	prefix string

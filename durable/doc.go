@@ -17,9 +17,9 @@
 //	go store.Run(ctx)
 //
 //	row, err := store.Pay(ctx, durable.NewPayment{Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: amount})
-//	// No two purchases may have one basket. For StatePending, show a page with a link to row.RedirectURL, because the payer may have
-//	// paid already. For StateSucceeded, thank the payer. For StateFailed and StateRejected, offer a new attempt with a
-//	// new Key. For any other state, and any row with a ReviewReason, show "we are finding out".
+//	// No two purchases may have one basket. For StatePending, show a page with a link to row.RedirectURL instead of a
+//	// redirect, because the payer may have paid already. For StateSucceeded, thank the payer. For StateFailed and StateRejected, offer a
+//	// new attempt with a new Key. For any other state, and any row with a ReviewReason, show "we are finding out".
 //
 //	queued, err := store.QueuePayouts(ctx, tx, durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: to})
 //
@@ -39,8 +39,8 @@
 //
 // # Where to look
 //
-//   - internal/ledger/round_postgres.sql claims in "claimed" and records in "recorded". On SQLite, claim.sql and
-//     record_sqlite.sql in the same directory do the same.
+//   - internal/ledger/round_postgres.sql claims rows in its part "claimed" and records outcomes in its part "recorded".
+//     On SQLite, claim.sql and record_sqlite.sql in the same directory do the same.
 //   - Store.endLeases in sweep.go ends a lease.
 //   - internal/row has the state machine, internal/schedule decides when to claim, and internal/recognize notices a
 //     restored or replaced database.
@@ -52,5 +52,5 @@
 // sent, because the payer enters it on the service's page.
 //
 // [Store.Prune] deletes old final rows. Never delete rows in another way. A missing row can look like a lost commit,
-// which holds all payouts, and the row's reference would be paid again.
+// which holds all payouts, and the row's reference could be paid again.
 package durable

@@ -22,7 +22,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// What the examples need of the program around them.
+// shop contains the parts of a program that the examples need.
 type shop struct {
 	client  *paymentsvc.Client
 	scheme  paymentsvc.Scheme
@@ -45,7 +45,7 @@ func refunded(ctx context.Context, tx *sql.Tx, basket string, _ durable.Notice) 
 	return err
 }
 
-// program returns a database, a fake of the service, and what ends both.
+// program returns a database, a fake of the service, and a function that ends both.
 func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
 	dir, err := os.MkdirTemp("", "durable")
 	must(err)
@@ -69,7 +69,7 @@ func program() (db *sql.DB, srv *paymentsvctest.Server, end func()) {
 	}
 }
 
-// scheme is an example: the interface document shows none.
+// scheme is an example, because the interface document specifies no scheme.
 func scheme() paymentsvc.Scheme {
 	return paymentsvc.Scheme{Canonical: canonical.Join(".", canonical.Timestamp, canonical.Body), Encoding: paymentsvc.Hex}
 }
@@ -80,7 +80,7 @@ func must(err error) {
 	}
 }
 
-// visit is a buyer who pays at a checkout, and comes back later.
+// visit is a payer who pays at a checkout and comes back later.
 func visit(checkout func(context.Context, *sql.DB, shop) error) {
 	db, srv, end := program()
 	defer end()
@@ -95,7 +95,7 @@ func visit(checkout func(context.Context, *sql.DB, shop) error) {
 		for {
 			w := httptest.NewRecorder()
 			a.mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pay?basket="+basket, nil))
-			if w.Code != http.StatusNotFound { // it has not begun yet
+			if w.Code != http.StatusNotFound { // the checkout has not begun yet
 				return w
 			}
 			select {
@@ -189,7 +189,7 @@ func ExampleStore_Pay() {
 			row, err := store.Pay(r.Context(), durable.NewPayment{
 				Key: r.FormValue("basket"), Type: paymentsvc.PaymentTypeCard, Amount: paymentsvc.MustParseAmount("10.50"),
 			})
-			switch clear := row.ReviewReason == ""; { // otherwise the service contradicts itself
+			switch clear := row.ReviewReason == ""; { // otherwise the row needs review
 			case errors.Is(err, durable.ErrInvalid), errors.Is(err, durable.ErrConflict), errors.Is(err, durable.ErrPruned):
 				http.Error(w, "This basket cannot be paid.", http.StatusBadRequest) // no basket, or it has another payment
 			case err != nil:

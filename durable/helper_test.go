@@ -51,21 +51,21 @@ func dialect(db database) Dialect {
 	return PostgreSQL
 }
 
-// service starts whatever it is sent as often as it is sent, unless before or after says otherwise.
+// service creates an order for every start, also for a repeated one, unless the function before returns an error.
 type service struct {
 	mu      sync.Mutex
 	started map[string][]string // order_ids by user_data
 	calls   int
 	before  func(n int, userData string) error // an error instead of the start of call n, from 1
-	after   func(n int, userData string) error // an error after it
-	// call is called at the begin of each call, if it is set. Its error is the call's.
+	after   func(n int, userData string) error // an error after the start
+	// call, if set, runs at the beginning of each start and each StatusPayment, which returns its error.
 	call    func(ctx context.Context, endpoint string) error
 	order   func(userData string) string // replaces the order_id of a start, if it is set
-	foreign bool                         // StatusPayment answers with another payment
-	// status changes the response of a status call, if it is set. It may do more before the response arrives.
+	foreign bool                         // StatusPayment returns another payment
+	// status, if set, changes the response of a status call, and may do more before the response arrives.
 	status func(*paymentsvc.StatusResponse) error
 	polls  int
-	asked  paymentsvc.StatusPaymentRequest // the last one
+	asked  paymentsvc.StatusPaymentRequest // the last request
 }
 
 func (f *service) start(userData string) (string, error) {
@@ -170,7 +170,7 @@ func (f *service) GetBalance(context.Context) (*paymentsvc.Balance, error) {
 	return &paymentsvc.Balance{}, nil
 }
 
-// requireStarts requires n starts, each with another user_data.
+// requireStarts requires n starts, each with its own user_data.
 func (f *service) requireStarts(t *testing.T, n int) {
 	t.Helper()
 	f.mu.Lock()
@@ -198,7 +198,7 @@ func notSent() error {
 		Err: errors.New("connection refused")}
 }
 
-// safeBuffer is a log that goroutines write.
+// safeBuffer is a log that goroutines may write concurrently.
 type safeBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -216,7 +216,7 @@ func (b *safeBuffer) String() string {
 	return b.text.String()
 }
 
-// clocks are the database's and the process's.
+// clocks is the clock of a process. setClock sets the database's clock.
 type clocks struct {
 	mu      sync.Mutex
 	process time.Time
@@ -234,7 +234,7 @@ func (c *clocks) Add(d time.Duration) {
 	c.process = c.process.Add(d)
 }
 
-// shim is a database clock that a test sets.
+// shim is the SQL expression for a database clock that a test sets.
 const shim = `(SELECT millis FROM test_clock)`
 
 func setClock(t require.TestingT, db database, at time.Time) {
@@ -243,7 +243,7 @@ func setClock(t require.TestingT, db database, at time.Time) {
 			ON CONFLICT (one) DO UPDATE SET millis = %[1]d`, at.UnixMilli()))
 }
 
-// config is a test's, with defaults that fit it.
+// config returns c with defaults for tests.
 func config(c Config) Config {
 	c.Project, c.AllowUnsafeDatabase = "test", true
 	if c.Service == nil {
@@ -313,8 +313,7 @@ func begin(t testing.TB, db *sql.DB, statements ...string) *sql.Tx {
 	return tx
 }
 
-// hold holds the payouts and returns the generation.
-// hold holds payouts, and ends Grace after the hold.
+// hold holds payouts, ends Grace after the hold, and returns the generation.
 func hold(t testing.TB, s *Store) int64 {
 	t.Helper()
 	generation, err := s.HoldPayouts(t.Context(), "ada", "a restore")
@@ -362,8 +361,8 @@ func get(t require.TestingT, s *Store, userData string) Row {
 	return publicRow(r)
 }
 
-// set changes columns of the row userData, "" for all rows, with all consequences for the queue, the claims and the
-// order_ids. state may be 'starting', which claims the row with the token T.
+// set changes columns of the row userData, or of all rows if userData is "", with all consequences for the queue, the
+// claims and the order_ids. state may be 'starting', which claims the row with the token T.
 func set(t require.TestingT, db database, userData, columns string) {
 	where := ``
 	if userData != "" {

@@ -56,8 +56,8 @@ type Counts struct {
 	// Unmatched counts the notifications that [Store.Unmatched] selects, without its limit of 50. Its Age is the time
 	// since the oldest arrival. Both numbers are 0 for a batch.
 	Unmatched Count
-	// Unreadable counts the notifications that [Store.Unreadable] selects, without its limit of 50, for every Kind. Its
-	// Age is the time since the oldest arrival. Both numbers are 0 for a batch.
+	// Unreadable counts the notifications that [Store.Unreadable] selects, without its limit of 50, whatever
+	// [Filter].Kind is. Its Age is the time since the oldest arrival. Both numbers are 0 for a batch.
 	Unreadable Count
 	// Pruned is [Batch].Pruned. It is 0 without a batch.
 	Pruned int64

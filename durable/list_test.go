@@ -18,7 +18,8 @@ func collect[T any](t *testing.T, seq iter.Seq2[T, error]) (list []T) {
 	return list
 }
 
-// The old copy has the first payout as created, and the database as pending. Only the database has the second.
+// In the old copy the first payout is created, and in the database it is pending. Only the database has the second
+// payout.
 func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		old := sqlite(t)
@@ -67,7 +68,7 @@ func TestReadsAboutNamedRowsDoNotLag(t *testing.T) {
 	})
 }
 
-// The service still has the payouts as pending.
+// The payouts are still pending at the service.
 func TestAcknowledgedPendingRowIsDueForReviewAfterAnotherPeriod(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		const period = 2 * time.Hour

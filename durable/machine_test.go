@@ -19,7 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// process is a process with a clock of its own, minutes or days wrong.
+// process is a process with its own clock, which may be wrong by minutes or a day.
 type process struct {
 	*Store
 	clock *clocks
@@ -57,7 +57,7 @@ type machine struct {
 	restored  bool // the backup was restored
 }
 
-// markWitness is a witness in memory. Load and Save return the errors.
+// markWitness is a witness in memory. Load returns loadErr, and Save returns saveErr.
 type markWitness struct {
 	mu               sync.Mutex
 	mark             int64
@@ -79,7 +79,7 @@ func (w *markWitness) Save(_ context.Context, mark int64) error {
 	return w.saveErr
 }
 
-// ok accepts that the Store finds nothing to do.
+// ok fails the case after an error other than ErrChanged or ErrNotFound.
 func (m *machine) ok(err error) {
 	if err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) {
 		m.rt.Fatal(err)
@@ -94,7 +94,7 @@ func (m *machine) orders() []string {
 	return m.f.started[m.userData]
 }
 
-// pick returns a flight that fits, and skips the step without one.
+// pick returns a flight that fits, or skips the step if no flight fits.
 func (m *machine) pick(fits func(*flight) bool) *flight {
 	var list []*flight
 	for _, c := range m.flights {
@@ -155,7 +155,7 @@ func (m *machine) call(rt *rapid.T) {
 	m.started()
 }
 
-// started lets the service have a status once it has an order.
+// started sets the order's status once the service has an order.
 func (m *machine) started() {
 	if m.status == "" && len(m.orders()) > 0 {
 		m.status = paymentsvc.StatusPending
@@ -212,7 +212,7 @@ func (m *machine) sweep(*rapid.T) {
 	m.ok(p.scheduler.ReleaseUnresolved(m.ctx))
 }
 
-// reconcile polls the service, which knows a status. A notification may arrive before the response is applied.
+// reconcile polls the service, which reports a status. A notification may arrive before the response is applied.
 func (m *machine) reconcile(rt *rapid.T) {
 	p := m.any()
 	meanwhile := rapid.SampledFrom([]paymentsvc.StatusName{"", paymentsvc.StatusSuccess, paymentsvc.StatusFailure}).
@@ -251,7 +251,7 @@ func (m *machine) settles(rt *rapid.T) {
 	m.status = rapid.SampledFrom(final).Draw(rt, "status")
 }
 
-// notify sends a notification that is true, with or without user_data, or was true once, or has another amount.
+// notify sends a notification, with or without user_data. It is true, was true once, or has another amount.
 func (m *machine) notify(rt *rapid.T) {
 	orders := m.orders()
 	if len(orders) == 0 {
@@ -309,7 +309,7 @@ func (m *machine) copy(*rapid.T) {
 	m.ok(err)
 }
 
-// restore restores the copy while all processes are stopped, which then open the database again. Requests stay in the
+// restore restores the copy while all processes are stopped. They then open the database again. Requests stay in the
 // network.
 func (m *machine) restore(rt *rapid.T) {
 	if m.backup == nil {
@@ -329,14 +329,14 @@ func (m *machine) open() {
 	}
 }
 
-// prune deletes the row if it has been final for a day. Requests of the last day have arrived.
+// prune deletes the row if it has been final for a day. By then, late requests have arrived.
 func (m *machine) prune(*rapid.T) {
 	m.pass(25 * time.Hour)
 	_, err := m.any().Prune(m.ctx, 24*time.Hour)
 	m.ok(err)
 }
 
-// row returns the row, and queues its reference again after Prune.
+// row returns the row. If Prune has deleted it, row requires that queueing it again adds no row.
 func (m *machine) row() (Row, bool) {
 	r, err := m.processes[0].ledger.Row(m.ctx, m.userData)
 	if !errors.Is(err, ErrNotFound) {
@@ -418,7 +418,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				reported: map[paymentsvc.StatusName]bool{},
 			}
 			for _, p := range processes {
-				off := rapid.SampledFrom([]int{-1440, -3, 0, 3, 1440}).Draw(rt, "off") // it may panic
+				off := rapid.SampledFrom([]int{-1440, -3, 0, 3, 1440}).Draw(rt, "off") // before Lock, because Draw may panic
 				p.clock.mu.Lock()
 				p.clock.process = m.now.Add(time.Duration(off) * time.Minute)
 				p.clock.mu.Unlock()

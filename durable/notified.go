@@ -28,8 +28,8 @@ func (s *Store) Notified(ctx context.Context, n *paymentsvc.Notification) error 
 		UserData: ledger.Identifier(n.UserData), Status: n.Status, StatusCode: n.StatusCode, Amount: n.Amount,
 		StatusDescription: paymentsvc.StatusName(ledger.Storable(string(n.StatusDescription))),
 	}
-	// The notification is committed before it is applied. The record of an outcome looks for notifications after its own
-	// commit, so the later commit finds the earlier one.
+	// The notification is committed before it is applied. The record of an outcome also looks for notifications, so
+	// whichever comes later finds the other.
 	err := s.ledger.StoreNotice(ctx, notice)
 	switch {
 	case err != nil:

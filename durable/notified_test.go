@@ -84,7 +84,7 @@ func TestNotificationsAndRowsMeetInEitherOrder(t *testing.T) {
 					case "row first":
 						record()
 						tell()
-					case "between": // a notification that was stored before the round's commit and applied before it too
+					case "between": // the notification is applied before the round's commit, so it finds no row
 						record()
 						set(t, db, r.UserData, `order_id = ''`)
 						tell()
@@ -132,7 +132,7 @@ func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 	return get(t, s, jobs[0].UserData), jobs[0]
 }
 
-// What Run records finds a notification that came while the round was at the database: the next round looks for it.
+// A notification may arrive during a round, so the next round looks for it.
 func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
 	db := postgres(t)
 	f := &service{}
@@ -206,7 +206,7 @@ func TestUnmatchedNotificationsAreReported(t *testing.T) {
 		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "o-3", success)))
 		none, err := s.Notices(t.Context(), Row{})
 		require.NoError(t, err)
-		assert.Empty(t, none, "a notification without user_data is not of each row without it")
+		assert.Empty(t, none, "an empty user_data matches no notification")
 		later(30 * 24 * time.Hour)
 		notices, err := s.Unmatched(t.Context())
 		require.NoError(t, err)
@@ -256,7 +256,7 @@ func TestOnChangeThatFailsIsReported(t *testing.T) {
 		assert.Equal(t, StateSucceeded, r.State)
 		assert.Empty(t, r.ReviewReason)
 
-		broken = errors.New("no stock") // now of a decision, which it cannot undo
+		broken = errors.New("no stock") // now for the outcome of a call, which it cannot undo
 		r, j = claimed1(t, s, KindPayment, "other")
 		require.NoError(t, s.settle(t.Context(), j, callResult{Result: row.Result{Kind: row.RowRejected, Code: "limit"}}))
 		for n := range 7 {
@@ -304,7 +304,8 @@ func TestOnChangeThatBreaksIsRepeated(t *testing.T) {
 	})
 }
 
-// A notification arrives while the database's clock is a day ahead, and its process dies before it is applied.
+// A notification arrives while the database's clock is a day ahead, and the process dies before it applies the
+// notification.
 func TestNotificationsFromAWrongClockAreApplied(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s, clock := openClocked(t, db, Config{})
@@ -321,7 +322,7 @@ func TestNotificationsFromAWrongClockAreApplied(t *testing.T) {
 	})
 }
 
-// A restored backup has forgotten rows whose notifications still come: what they report is not paid again.
+// A restored backup lacks rows whose notifications still arrive. The rows are queued again, but not paid again.
 func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
@@ -351,7 +352,7 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		require.NoError(t, tx.Commit())
 		release(t, s, 1)
 		runBatch(t, s, nil)
-		db.Exec(t, `UPDATE durable_control SET pause_until = 1`) // a probe asks too
+		db.Exec(t, `UPDATE durable_control SET pause_until = 1`) // a probe looks for them too
 		runBatch(t, s, nil)
 		assert.Zero(t, f.calls)
 		assert.Equal(t, StateCreated, get(t, s, payout).State)
@@ -467,7 +468,7 @@ func TestNotificationConnectsOrContradictsAnOrderID(t *testing.T) {
 			told++
 			return nil
 		}})
-		// The second tells whose order_id the first has.
+		// The second notification shows which row has the order_id of the first.
 		first, j := claimed1(t, s, KindPayout, "first")
 		require.NoError(t, s.settle(t.Context(), j, callResult{}))
 		require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", "o", success)))

@@ -33,8 +33,8 @@ type Store struct {
 }
 
 // Open returns a Store on db, and detects the dialect. Errors wrap [ErrInvalid], [ErrSchema] or [ErrUnsafeDatabase], or
-// are of the database or Witness. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous FULL and
-// a busy_timeout, best set in its address. Open does not close db, and a Store needs no Close.
+// come from the database or the Witness. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous
+// FULL and a busy_timeout, best set in the database's address. Open does not close db, and a Store needs no Close.
 //
 // Open holds payouts, see [Store.HoldPayouts], if db has moved to another server, or is an older copy. The [Witness] of
 // the Config shows an older copy. Open returns an error if it cannot hold the payouts. It logs a warning if other users

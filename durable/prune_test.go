@@ -20,9 +20,9 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// tombstones are of a store's pruned rows.
+	// tombstones counts the pruned rows.
 	tombstones = `SELECT COUNT(*) FROM durable_pruned`
-	// waiters are the transactions that wait for a lock on PostgreSQL.
+	// waiters counts the transactions that wait for a lock on PostgreSQL.
 	waiters = `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 )
 
@@ -43,7 +43,7 @@ func succeed(t *testing.T, s *Store) {
 	}
 }
 
-// settled returns a store with the payout a-0000, which has succeeded a day ago.
+// settled returns a store with the payout a-0000, which succeeded a day ago.
 func settled(t *testing.T, db database, c Config) (s *Store, userData string) {
 	t.Helper()
 	s, clock := openClocked(t, db, c)
@@ -267,7 +267,7 @@ func TestPruneContinuesAfterAnErrorInABatch(t *testing.T) {
 	})
 }
 
-// Two processes prune while others queue the same references, repeat notifications and decide.
+// Two processes prune, queue the same references, repeat notifications and decide at the same time.
 func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 	const n = 100
 	each(t, func(t *testing.T, db database) {
@@ -327,7 +327,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 	})
 }
 
-// A process whose last claim is of a pruned row notices a restored backup from before that claim.
+// A process whose last claim is of a pruned row notices the restore of a backup from before that claim.
 func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
@@ -342,8 +342,8 @@ func TestRestoreAfterPruneHoldsPayouts(t *testing.T) {
 	})
 }
 
-// The snapshot of an insert is from before the commit of Prune, and the insert itself from after it. A locked row of a
-// partner's table holds Prune back after it has deleted the rows.
+// An insert takes its snapshot before the commit of Prune, and writes after it. A locked row of a partner's table makes
+// Prune wait after it has deleted the rows.
 func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	db := postgres(t)
 	f := &service{}
@@ -372,7 +372,7 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	f.requireStarts(t, 1)
 }
 
-// A locked batch holds Prune back between its check for unmatched notifications and their deletion.
+// A locked batch makes Prune wait between its check for unmatched notifications and its deletions.
 func TestPruneKeepsANotificationThatArrivesMeanwhile(t *testing.T) {
 	db := postgres(t)
 	s, clock := openClocked(t, db, Config{})
@@ -420,7 +420,7 @@ func TestPruneKeepsTheNotificationsOfOtherRows(t *testing.T) {
 	})
 }
 
-// A notification whose user_data no row has may be of a row that a restored backup has lost, so it prevents a claim.
+// A notification whose user_data no row has may be about a row that a restored backup lacks, so it prevents a claim.
 func TestNotificationWithAnotherUserDataIsNotOfThePrunedRow(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}

@@ -134,7 +134,7 @@ type Batch struct {
 	// ExpectedRows and ExpectedTotal are the sender's numbers, or 0 and an unset amount.
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
-	// Rejected is the number of invalid rows, the smallest of all imports.
+	// Rejected is the number of invalid rows in the import with the fewest.
 	Rejected int64
 	// References identifies the references of the rows, such as their SHA-256, or is "" before the first payout.
 	References string
@@ -147,7 +147,8 @@ type Batch struct {
 // CreatedAt of b. If the ID exists, AddBatch only reduces Rejected, and sets References if they are "".
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
-		return Batch{}, fmt.Errorf("%w: Batch.ID is required, and ID and Name must be UTF-8 without NUL", ErrInvalid)
+		return Batch{}, fmt.Errorf("%w: Batch.ID is required; ID and Name must be UTF-8 without NUL, and %d bytes or less",
+			ErrInvalid, maxReference)
 	}
 	stored, err := s.ledger.AddBatch(ctx, tx, ledger.Batch(b))
 	if err != nil {
@@ -156,9 +157,9 @@ func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error
 	return Batch(stored), nil
 }
 
-// AdvanceBatch moves a batch's Line in your transaction, which must also queue the payouts of these lines. The error
-// wraps [ErrChanged] if the batch is unknown, complete or no longer at line from, because another process reads the
-// same file.
+// AdvanceBatch moves a batch's Line from one line to another in your transaction, which must also queue the payouts of
+// the lines between. The error wraps [ErrChanged] if the batch is unknown or complete, or if its Line does not equal
+// from, for example because another process reads the same file.
 func (s *Store) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, to int64, complete bool) error {
 	advanced, err := s.ledger.AdvanceBatch(ctx, tx, id, from, to, complete)
 	if err != nil {

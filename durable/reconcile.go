@@ -19,7 +19,7 @@ import (
 
 const (
 	// maxPolls is the maximum number of concurrent polls in a sweep, so polls of 200 ms reach 250 per second. After
-	// sweepTime a sweep begins no more polls, because a hanging service must not delay the other steps of the sweep.
+	// sweepTime a sweep begins no more polls, because a hanging service must not delay the next sweep.
 	maxPolls  = 50
 	sweepTime = 10 * time.Second
 	// pollsBeforeReview is the number of polls without a result after which a row needs review. Polls continue, with waits
@@ -225,7 +225,7 @@ func (p *pendingPolls) begin(now time.Time, wait time.Duration) (kind row.Kind, 
 	return p.kind, polls.after, !now.Before(polls.resume)
 }
 
-// observe postpones the passes of a kind after a poll without a response of the service about the row.
+// observe postpones the passes of a kind after a poll without a response about its row.
 func (p *pendingPolls) observe(now time.Time, kind row.Kind, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -283,6 +283,6 @@ func (s *Store) readStatus(p ledger.Poll, status *paymentsvc.StatusResponse) (fi
 	case state == StatePending, state == "":
 		return "", nil
 	default:
-		return "", errors.New("it returned a state other than succeeded, failed and pending")
+		return "", errors.New("it returned a state other than succeeded, failed or pending")
 	}
 }

@@ -63,9 +63,9 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 		require.NoError(t, s.Sweep(t.Context()))
 		assert.Equal(t, StatePending, get(t, s, with.UserData).State)
 		assert.Equal(t, StateUnknown, get(t, s, without.UserData).State)
-		assert.Zero(t, get(t, s, without.UserData).Polls, "there is no order_id to ask by")
+		assert.Zero(t, get(t, s, without.UserData).Polls, "there is no order_id to poll by")
 
-		// A payment is found by user_data; one that the service does not have is started again only after the grace.
+		// A payment is polled for by user_data. If the service does not have it, it is started again only after Grace.
 		f.before, f.after = func(int, string) error { return unanswered("") }, nil
 		r := pay(t, s, "")
 		assert.Equal(t, StateUnknown, r.State)
@@ -77,7 +77,7 @@ func TestUnknownIsAskedAndFound(t *testing.T) {
 		f.foreign = true
 		pass(t, db, clock, 5*time.Minute)
 		require.NoError(t, s.Sweep(t.Context()))
-		require.Equal(t, StateUnknown, get(t, s, r.UserData).State, "an answer about another row")
+		require.Equal(t, StateUnknown, get(t, s, r.UserData).State, "a response about another row")
 		f.foreign = false
 		pass(t, db, clock, 5*time.Minute)
 		f.before = nil
@@ -251,7 +251,7 @@ func TestOldPendingRowsArePolledAtALimitedRate(t *testing.T) {
 	})
 }
 
-// A service that rejects or does not answer polls gets fewer of them.
+// A service that does not respond, or rejects the caller, gets fewer polls.
 func TestPollsOfPendingRowsWaitForTheService(t *testing.T) {
 	busy := &paymentsvc.Error{
 		HTTPStatus: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"300"}}, Err: errors.New("busy"),

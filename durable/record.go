@@ -76,7 +76,7 @@ func (s *Store) applyEffects(ctx context.Context, r callResult) error {
 	return err
 }
 
-// updatePause updates the pause and the run of equal rejections after the call of a payout. It returns the reason of a
+// updatePause updates the pause and the run of equal rejections after the call of a payout. It returns the reason for a
 // new pause, or "".
 func (s *Store) updatePause(
 	ctx context.Context, tx *ledger.Tx, r callResult, changed *row.Row,

@@ -18,8 +18,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/schedule"
 )
 
-// A completion with further consequences is left out of its round, without harm to the others. Recorded ones free
-// slots.
+// A completion with further consequences is left out of its round, without harm to the others. Recorded completions
+// free slots.
 func TestRoundsLeaveOutWhatIsRecordedSeparately(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 9)...)
@@ -78,7 +78,7 @@ func TestRoundsNeverWaitForALockedRow(t *testing.T) {
 	assert.Len(t, got.Jobs, 1)
 }
 
-// PostgreSQL keeps the plan that it made when the tables were empty: it must not read all rows that are queued later.
+// PostgreSQL keeps the plan that it made when the tables were empty. The plan must not read all rows queued later.
 func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	db := postgres(t)
 	s := openStore(t, db, Config{})
@@ -114,7 +114,7 @@ func TestRoundsReadOnlyTheirRows(t *testing.T) {
 	assert.Less(t, read()-before, 10*100, "rows and dead rows in 10 rounds of 4")
 }
 
-// A round claims at most its limit, however many payments and payouts are due and slots are freed.
+// A round claims at most its limit, however many rows are due and slots are free.
 func TestRoundsClaimAtMostTheirLimit(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
 		queue(t, s, payouts("a", 9)...)
@@ -132,7 +132,7 @@ func TestRunBatchRecognizesTheServer(t *testing.T) {
 	var rounds atomic.Int64
 	s := openStore(t, db, Config{Service: &service{}, Slots: 2, Hooks: Hooks{Round: func(context.Context, Round) {
 		if rounds.Add(1) == 7 {
-			db.Exec(t, `UPDATE durable_control SET timeline = ''`) // what a round compares changes, and the server does not
+			db.Exec(t, `UPDATE durable_control SET timeline = ''`) // a round compares it; the server is the same
 		}
 	}}})
 	queue(t, s, payouts("a", 100)...)
@@ -163,7 +163,7 @@ func TestOrderIDBelongsToOneRowOnly(t *testing.T) {
 }
 
 func TestUserDataIsDerived(t *testing.T) {
-	// The values must never change: a file that is imported again after a restore brings the same.
+	// The values must never change, because a file imported again after a restore must have the same user_data.
 	assert.Equal(t, "c204e47c-f835-817f-8f0d-accc6314f4b5", derived("test", KindPayout, "salary-1"))
 	all := []string{
 		derived("test", KindPayout, "salary-1"), derived("test", KindPayment, "salary-1"),
@@ -172,7 +172,8 @@ func TestUserDataIsDerived(t *testing.T) {
 	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), 4)
 }
 
-// Every change repeats the state and the version, and takes the row from the queue, whoever locks the row.
+// Every change compares the state and the version again, and deletes the queue entry. It fails if any of them has
+// changed.
 func TestRowThatHasChangedIsNotSaved(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
 		id := queue(t, s, payouts("a", 1)...)[0].UserData

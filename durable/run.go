@@ -72,10 +72,10 @@ func (s *Store) sweepUntil(ctx context.Context) {
 // lockedWait is the wait for due rows that another transaction has locked.
 const lockedWait = 100 * time.Millisecond
 
-// RunBatch sends due rows within l, and returns the number of calls after their outcomes are recorded. Use it in jobs
-// and cron, together with one process that repeats [Store.Sweep] for longer than Lease and Grace, or calls [Store.Run].
-// RunBatch returns nil if no due row remains, or at a limit of l, or at the end of ctx. It waits for due rows that
-// another transaction has locked. Errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the database's.
+// RunBatch sends due rows within the limits of l, and returns the number of calls after their outcomes are recorded.
+// Use it in jobs and cron, together with one process that repeats [Store.Sweep] for longer than Lease and Grace, or
+// calls [Store.Run]. RunBatch returns nil if no due row remains, or at a limit of l, or at the end of ctx. It waits for
+// due rows that another transaction has locked. Errors wrap [ErrPaused], [ErrHeld] or [ErrBusy], or are the database's.
 func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err error) {
 	if l.Duration > 0 {
 		var cancel context.CancelFunc

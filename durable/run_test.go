@@ -51,7 +51,7 @@ func TestRunBatchWaitsForLockedRows(t *testing.T) {
 	assert.Equal(t, 2, calls)
 }
 
-// After the last scan, the pool has no connection for the question whether due rows remain.
+// After the last scan, the pool has no connection to find out whether due rows remain.
 func TestRunBatchEndsWithItsContextWithoutAConnection(t *testing.T) {
 	db := postgres(t)
 	db.SetMaxOpenConns(1)
@@ -75,7 +75,7 @@ func TestRunBatchEndsWithItsContextWithoutAConnection(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// Processes, notifications that come before, between and after the outcomes, and faults, all at once.
+// Several processes work at once, with faults, and with notifications before, between and after the outcomes.
 func TestSeveralRunsCallEachRowOnce(t *testing.T) {
 	const rows = 300
 	each(t, func(t *testing.T, db database) {
@@ -114,7 +114,7 @@ func TestSeveralRunsCallEachRowOnce(t *testing.T) {
 					select {
 					case order := <-told:
 						n := notice(payoutChanged, "", order, success)
-						if strings.ContainsAny(order[:1], "01234567") { // half of them tell the user_data
+						if strings.ContainsAny(order[:1], "01234567") { // half of them contain the user_data
 							n.UserData = order[:len(order)-2]
 						}
 						assert.NoError(t, stores[(i+1)%3].Notified(context.WithoutCancel(ctx), n))
@@ -135,8 +135,8 @@ func TestSeveralRunsCallEachRowOnce(t *testing.T) {
 	})
 }
 
-// hanging returns a service with starts that end by cancellation, or with the channel ends. With deaf, they ignore
-// cancellation. calls receives at the begin of each. Status calls have no result.
+// hanging returns a service whose starts last until their cancellation or the close of the channel ends. With deaf,
+// they ignore cancellation. calls receives a value at the beginning of each start. StatusPayment has no result.
 func hanging(deaf bool) (f *service, calls, ends chan struct{}) {
 	calls, ends = make(chan struct{}), make(chan struct{})
 	return &service{call: func(ctx context.Context, endpoint string) error {

@@ -37,7 +37,7 @@ func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	defer func() { _ = tx.Rollback() }()
 	lock := fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, migrationLock)
 	if d == SQLite {
-		// A first statement that writes gives the transaction SQLite's only lock from its start.
+		// The first statement writes, so the transaction holds SQLite's only lock for writing from its start.
 		lock = `CREATE TABLE IF NOT EXISTS durable_lock (one BIGINT)`
 	}
 	if _, err := tx.ExecContext(ctx, lock); err != nil {

@@ -20,7 +20,7 @@ const (
 	allEvery  = 10 * time.Minute
 )
 
-// leaseTimer measures the time that this process has watched each claim, by the monotonic clock.
+// leaseTimer measures how long this process has watched each claim, by the monotonic clock.
 type leaseTimer struct {
 	mu   sync.Mutex
 	seen map[row.Claim]*observation
@@ -45,7 +45,7 @@ func (t *leaseTimer) since(claim row.Claim, now time.Time) time.Duration {
 	return now.Sub(one.first)
 }
 
-// forget removes the claims whose last call of since was before a time.
+// forget removes the claims that were last passed to [leaseTimer.since] before a time.
 func (t *leaseTimer) forget(before time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *leaseTimer) forget(before time.Time) {
 }
 
 // Sweep does the work of Run beside the rounds, once. It ends leases, gives up old payments, polls the service for
-// unknown rows, with FinalState also for pending rows, applies unmatched notifications (at intervals), and calls
+// unknown rows (with FinalState also for pending rows), applies unmatched notifications (at intervals), and calls
 // OnChange again after a failure. A lease ends only after this Store has watched the claim for a whole lease. If the
 // service does not have a payment, the row changes only after this Store has watched its claim for Grace. So the same
 // Store must sweep for that long.

@@ -36,7 +36,7 @@ func TestEndedLeaseDoesNotWaitBehindManyClaims(t *testing.T) {
 	})
 }
 
-// The database's clock jumps a day ahead and back: times from that day count as due, and claims from it end by the
+// The database's clock jumps ahead and back. Times set meanwhile count as due, and claims made meanwhile end by the
 // monotonic clock alone.
 func TestTimesFromAWrongClockCountAsDue(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
@@ -110,7 +110,7 @@ func TestUnresolvedClaimsAreReleased(t *testing.T) {
 	})
 }
 
-// A process whose call was late does not begin it, and a sweep believes no clock alone.
+// A process does not begin a late call, and a sweep does not end a lease by one clock alone.
 func TestLeaseEndsByTwoClocks(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{}
@@ -146,7 +146,7 @@ func TestLeaseEndsByTwoClocks(t *testing.T) {
 	})
 }
 
-// "No such payment" is believed only when both clocks say that the grace is over.
+// NotFound counts only after both clocks have measured Grace.
 func TestGraceEndsByTwoClocks(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
@@ -172,7 +172,7 @@ func TestGraceEndsByTwoClocks(t *testing.T) {
 	})
 }
 
-// The grace begins with the claim, also for the sweeper that has watched the lease of a dead process.
+// Grace begins with the claim, also for a sweeper that has watched the lease of a dead process.
 func TestGraceIncludesTheLease(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		s, clock := openClocked(t, db, Config{Service: &service{}})

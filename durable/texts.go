@@ -47,13 +47,13 @@ func (p NewPayout) check() error {
 	return nil
 }
 
-// plain reports whether both databases store a text unchanged.
+// plain reports whether a text has at most maxReference bytes and both databases store it unchanged.
 func plain(text string) bool {
 	return len(text) <= maxReference && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// ambiguous reports whether another spelling of a text looks the same, because both would be paid. Such a text is not
-// in Unicode's form NFC, or contains an invisible character, such as a mark or a filler.
+// ambiguous reports whether another spelling of a text may look the same, so that both would be paid. An ambiguous text
+// is not in Unicode's form NFC, or contains an invisible character, such as a mark or a filler.
 func ambiguous(text string) bool {
 	const brailleBlank = '\u2800'
 	return !norm.NFC.IsNormalString(text) || strings.ContainsFunc(text, func(r rune) bool {
@@ -62,7 +62,7 @@ func ambiguous(text string) bool {
 	})
 }
 
-// derived returns the user_data for a reference. It does not change if a restored backup has lost the row.
+// derived returns the user_data for a reference. The user_data stays the same if a restored backup has lost the row.
 func derived(project string, k Kind, reference string) string {
 	sum := sha256.Sum256([]byte("paymentsvc/durable\x00" + project + "\x00" + string(k) + "\x00" + reference))
 	id := sum[:16]

@@ -71,8 +71,8 @@ type NewPayment struct {
 }
 
 // NewPayout is a payout to queue. fmt, slog and encoding/json do not show its Destination. But fmt shows the
-// Destination of a NewPayout in an unexported field, because fmt cannot call its methods there. In such a field, store
-// a func that returns the NewPayout.
+// Destination of a NewPayout in an unexported field, because fmt cannot call methods there. In such a field, store a
+// func that returns the NewPayout.
 type NewPayout struct {
 	// Reference is your unique name for the payout. It is required. Payouts with the same Reference are paid once.
 	// Reference and Destination must be in Unicode's form NFC, without invisible characters and combining marks, and have
@@ -152,7 +152,7 @@ type Row struct {
 	// ResendAt is the end of [Config].Grace for an unknown row without an order_id, or zero after Grace and for other
 	// rows. Until then [DecideResend] and [DecideUnpaid] are not allowed. Only [Store.Rows] and [Store.Find] set it.
 	ResendAt time.Time
-	// Version changes with each change of the row except a claim, or a poll without a result. See [Decision].
+	// Version changes with each change of the row, except for claims and for polls without a result. See [Decision].
 	Version int64
 	// DueAt is the time of the next call of a created row, the next poll of an unknown row (with [Config].FinalState
 	// also of a pending row), or the end of a starting row's lease. ClaimedAt is the time of the last claim, or for an
@@ -228,7 +228,7 @@ type Status struct {
 	Until  time.Time
 	// PausedAt is the beginning of a pause without Until. It is zero for other pauses.
 	PausedAt time.Time
-	// Reason and By are the reason and the author of the pause. The author of an automatic pause is "durable".
+	// Reason and By are the reason for the pause and its author. The author of an automatic pause is "durable".
 	Reason, By string
 	// Hold reports that new payouts are also held.
 	Hold               bool

@@ -215,9 +215,9 @@ log_connections = 0
 log_disconnections = 0
 `
 
-// StartPooler starts pgbouncer in transaction mode, without support for prepared statements, before the database at a
-// postgres address of .ci/postgres. It returns the address of the database through the pooler, and skips the test on a
-// machine without pgbouncer.
+// StartPooler starts pgbouncer in transaction mode, without support for prepared statements, in front of the database
+// at a postgres address of .ci/postgres. It returns the address of the database through the pooler, and skips the test
+// on a machine without pgbouncer.
 func StartPooler(t *testing.T, address string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")

@@ -19,7 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// points are where the first children kill themselves; the others are killed at random moments.
+// points are the steps at which the first children kill themselves. The other children are killed at random moments.
 var points = []string{
 	"claim 1", "claimed 1", "call 1", "called 1", "recorded 1", "record 1", "claim 20",
 	"claimed 9", "call 9", "called 9", "recorded 9",
@@ -89,10 +89,10 @@ func TestNoKillLosesOrRepeatsAnything(t *testing.T) {
 }
 
 func killProcesses(t *testing.T, db database) {
-	t.Parallel() // much of it is waiting
+	t.Parallel() // the test waits most of the time
 	random := rand.New(rand.NewPCG(*seed, 1))
 	service := newService(t)
-	// Answers take some milliseconds, so that a kill strikes several calls.
+	// Responses take some milliseconds, so that a kill interrupts several calls.
 	service.Fault(paymentsvctest.InitPayout, paymentsvctest.Every(), paymentsvctest.Slow(100*time.Microsecond))
 	service.FaultNotifications("", paymentsvctest.Every(), paymentsvctest.RepeatedBy(1))
 	all := &processes{t: t, db: db, service: service, living: make([]*process, 1)}

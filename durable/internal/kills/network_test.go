@@ -22,7 +22,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// proxy passes connections on, until it resets them or goes silent on them.
+// proxy passes connections on, until it resets them or drops their data.
 type proxy struct {
 	net.Listener
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ type proxy struct {
 // line is a connection through a proxy.
 type line struct {
 	from, to net.Conn
-	silent   chan struct{} // closed: what arrives is swallowed, and the connections stay open
+	silent   chan struct{} // once closed, data is dropped, and the connections stay open
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -57,7 +57,7 @@ func newProxy(t *testing.T, to string) *proxy {
 
 func (p *proxy) address() string { return p.Addr().String() }
 
-// moveTo resets all connections; further ones go elsewhere.
+// moveTo resets all connections, and passes new ones on to another address.
 func (p *proxy) moveTo(to string) {
 	p.mu.Lock()
 	p.to = to
@@ -97,7 +97,7 @@ func deliver(from net.Conn, to string, delay time.Duration) {
 	}
 	defer conn.Close()
 	_, _ = conn.Write(request)
-	_, _ = conn.Read(make([]byte, 1)) // the service has done it
+	_, _ = conn.Read(make([]byte, 1)) // until the service responds
 }
 
 func (l *line) copy(to io.Writer, from io.Reader) {
@@ -121,7 +121,7 @@ func (l *line) copy(to io.Writer, from io.Reader) {
 
 func (l *line) close() {
 	if c, ok := l.from.(*net.TCPConn); ok {
-		_ = c.SetLinger(0) // a reset, not an end
+		_ = c.SetLinger(0) // a reset instead of a normal end
 	}
 	l.from.Close()
 	l.to.Close()
@@ -142,8 +142,8 @@ func (p *proxy) take() []*line {
 	return lines
 }
 
-// disturb cuts connections at random moments, n times. It then drops what passes through all connections, which stay
-// open, so neither side learns that the other is gone.
+// disturb cuts connections at random moments, n times. It then drops the data of all connections but keeps them open,
+// so neither side notices.
 func (p *proxy) disturb(n int) {
 	for range n {
 		time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond)
@@ -154,7 +154,7 @@ func (p *proxy) disturb(n int) {
 	}
 }
 
-// The process lives, so it knows what it has called: a database that is away leaves nothing in doubt.
+// The process survives and knows its outcomes, so an unavailable database leaves no row unknown.
 func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
 	long(t)
 	behind := postgres(t)
@@ -177,7 +177,7 @@ func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
 	assert.Len(t, service.Orders(), 2000)
 }
 
-// What was cut off is in doubt, and is sent again only where nothing had left.
+// A call that was cut off has an unknown outcome, and is repeated only if nothing was sent.
 func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 	long(t)
 	each(t, func(t *testing.T, db database) {
@@ -198,26 +198,26 @@ func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 		stop()
 		require.NoError(t, service.Drain(t.Context()))
 		_, payouts := finish(t, db, open(t, db, service.URL, 3*time.Second), service)
-		t.Logf("%d payouts in doubt", payouts)
+		t.Logf("%d unresolved payouts", payouts)
 		assert.Positive(t, payouts, "the cuts have struck nothing")
 		assert.LessOrEqual(t, payouts, (resets+1)*slots)
 		assert.GreaterOrEqual(t, len(service.Orders()), 1000-payouts)
 	})
 }
 
-// setDelay makes further connections deliver their requests so much after their clients have closed them.
+// setDelay makes new connections deliver their requests d after their clients have closed them.
 func (p *proxy) setDelay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// A proxy delivers requests up to a minute after their calls were abandoned. Until then, the service says truly that it
-// has no such payment.
+// A proxy delivers requests up to a minute after their calls were abandoned. Until then, the service truthfully reports
+// that it does not have the payment.
 func TestLateRequestsRepeatNothing(t *testing.T) {
 	long(t)
 	each(t, func(t *testing.T, db database) {
-		t.Parallel() // much of it is waiting
+		t.Parallel() // the test waits most of the time
 		service := newService(t)
 		u, err := url.Parse(service.URL)
 		require.NoError(t, err)
@@ -244,13 +244,13 @@ func TestLateRequestsRepeatNothing(t *testing.T) {
 	})
 }
 
-// The limit of pages stands in for a disk that is full. Rows are updated, so rounds fail and go on when there is room.
+// A limit of pages simulates a full disk. Rounds update rows, so they fail, and continue when there is space.
 func TestAFullDiskLosesAndRepeatsNothing(t *testing.T) {
 	db := sqlite(t)
 	service := newService(t)
 	store := open(t, db, service.URL, time.Minute)
 	addMany(t, db, store, "a", 300)
-	require.Equal(t, db.Number(t, `PRAGMA page_count`), db.Number(t, `PRAGMA max_page_count = 1`), "no page more")
+	require.Equal(t, db.Number(t, `PRAGMA page_count`), db.Number(t, `PRAGMA max_page_count = 1`), "no more pages")
 	var more []durable.NewPayout
 	for n := range 300 {
 		more = append(more, payout("b", n, false))

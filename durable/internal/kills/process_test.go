@@ -2,8 +2,8 @@
 
 // Package kills tests package durable with failing machines. Processes are killed at any line or sleep through their
 // leases. Database servers crash, fail over, and are restored to any earlier moment. Networks cut connections, stay
-// silent and deliver requests late. Disks and witnesses fail. In each test, the service receives one start for each
-// payment and payout at most, and each start has a row.
+// silent and deliver requests late. Disks are full. In each test, the service receives at most one start for each
+// payment and payout, and each start has a row.
 //
 // Most of the tests start processes and servers, and run only with -kills, as in .ci/run:
 //
@@ -37,9 +37,9 @@ import (
 
 var (
 	kills = flag.Int("kills", 0, "kills of processes on each database; 0 skips the tests that start processes or servers")
-	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 takes a random one")
+	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 chooses a random seed")
 
-	// A test starts its own binary with these.
+	// A test starts its own binary with these flags.
 	childDatabase = flag.String("child", "", "work on the database at this address, instead of testing")
 	childWitness  = flag.String("child.witness", "", "the path of the witness")
 	childService  = flag.String("child.service", "", "the address of the service")
@@ -60,13 +60,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slots bounds the calls of a process, and so what a kill leaves in doubt. payers are its callers of Pay.
+// slots limits the calls of a process, and so the payouts that a kill leaves unknown. payers is the number of callers
+// of Pay.
 const (
 	slots  = 4
 	payers = 2
 )
 
-// config is that of all processes.
+// config returns the configuration of all processes.
 func config(service durable.Service, timeout time.Duration, witness string) durable.Config {
 	c := durable.Config{
 		Service: service, Project: "kills", AllowUnsafeDatabase: true, Log: slog.New(slog.DiscardHandler),
@@ -84,7 +85,7 @@ func config(service durable.Service, timeout time.Duration, witness string) dura
 	return c
 }
 
-// onChange counts the changes of a row to a state, in the row's transaction.
+// onChange records each change of a row to a state, in the row's transaction.
 func onChange(ctx context.Context, tx *sql.Tx, e durable.Event) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO test_changes (user_data, state) VALUES ($1, $2)`,
 		e.Row.UserData, string(e.To))
@@ -138,7 +139,7 @@ func child(ctx context.Context) error {
 	return store.Run(ctx)
 }
 
-// dieAt returns a hook that sends a signal to this process at the nth time of a step, "" for none.
+// dieAt returns a hook that sends a signal to this process at the nth occurrence of a step. For "" it returns nil.
 func dieAt(text string) func(durable.Step) {
 	var how, at string
 	var n int64
@@ -158,7 +159,7 @@ func dieAt(text string) func(durable.Step) {
 	}
 }
 
-// queue keeps some payouts waiting. Each tenth is refused by the service.
+// queue keeps some payouts waiting. The service rejects every tenth payout.
 func queue(ctx context.Context, db *sql.DB, store *durable.Store, open *atomic.Int64) {
 	for n := 0; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 		if open.Load() > 50 {
@@ -175,7 +176,7 @@ func queue(ctx context.Context, db *sql.DB, store *durable.Store, open *atomic.I
 	}
 }
 
-// closed is a destination that the service refuses.
+// closed is a destination that the service rejects.
 const closed = "4000000000000002"
 
 func payout(prefix string, n int, refused bool) durable.NewPayout {
@@ -189,7 +190,7 @@ func payout(prefix string, n int, refused bool) durable.NewPayout {
 	return p
 }
 
-// add queues payouts in a transaction that begins with a write, as SQLite wants it.
+// add queues payouts in a transaction that begins with a write, as SQLite requires.
 func add(ctx context.Context, db *sql.DB, store *durable.Store, p ...durable.NewPayout) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

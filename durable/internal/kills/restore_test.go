@@ -19,10 +19,10 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// paid is how many payouts are paid after the backup, and forgotten with its restore.
+// paid is the number of payouts that are paid after the backup, and so are lost with its restore.
 const paid = 132
 
-// payAfterBackup pays some, makes a backup, and pays more.
+// payAfterBackup pays some payouts, makes a backup, and pays more payouts.
 func payAfterBackup(t *testing.T, db database, service *paymentsvctest.Server, backup func()) {
 	t.Helper()
 	store := open(t, db, service.URL, time.Minute)
@@ -53,8 +53,8 @@ func importAgain(t *testing.T, db database, service *paymentsvctest.Server, byPe
 	releaseWhatTheServiceDoesNotHave(t, db, store, service, 200)
 }
 
-// releaseWhatTheServiceDoesNotHave is what a person does: the user_data are the same, so the service's list tells which
-// were paid.
+// releaseWhatTheServiceDoesNotHave compares the rows with the service's list and releases the rest, as an operator
+// does. The user_data are the same, so the list shows the paid payouts.
 func releaseWhatTheServiceDoesNotHave(
 	t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server, want int,
 ) {
@@ -78,7 +78,7 @@ func releaseWhatTheServiceDoesNotHave(
 		}
 	}
 	for userData := range has {
-		require.True(t, rows[userData], "paid under a user_data that the file does not bring again")
+		require.True(t, rows[userData], "paid under a user_data that the file does not contain")
 	}
 	held, err := store.Status(t.Context())
 	require.NoError(t, err)
@@ -117,10 +117,10 @@ func TestRestoredFileIsHeld(t *testing.T) {
 			dir := ""
 			payAfterBackup(t, db, service, func() { dir = backup(t, db) })
 			require.NoError(t, db.Close())
-			require.NoFileExists(t, db.Address+"-wal", "SQLite removes it when it is closed")
+			require.NoFileExists(t, db.Address+"-wal", "SQLite removes the file when the database is closed")
 			require.NoError(t, os.CopyFS(filepath.Dir(db.Address)+"/restored", os.DirFS(dir)))
 			restored := filepath.Join(filepath.Dir(db.Address), "restored", "test.db")
-			if name != "by a person" { // or else the witness is that of the time, and only a person knows
+			if name != "by a person" { // the restored directory has no other witness
 				require.NoError(t, os.Rename(db.Address+"-durable", restored+"-durable"))
 			}
 			importAgain(t, opened(t, restored), service, name == "by a person")
@@ -156,7 +156,7 @@ func TestRestoredDumpIsHeld(t *testing.T) {
 				db.Exec(t, `TRUNCATE durable_version, durable_control, durable_mark, durable_rows, durable_queue, durable_claims,
 					durable_orders, durable_notifications, durable_decisions, durable_events_due, durable_batches,
 					durable_unreadable, test_changes, test_files`)
-				byPerson = true // the tables are the same, so only a process that lives on would see it
+				byPerson = true // the tables are the same, so only a running process would notice
 			}
 			db.Close()
 			shell("psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", db.Address, "-f", file)
@@ -172,8 +172,8 @@ type moment struct {
 	rows dbtest.Copy
 }
 
-// A restore of the rows to any moment, while all processes are stopped, sends nothing again. The rows alone are
-// restored, so the mark is the only evidence.
+// A restore of the rows to any moment, while all processes are stopped, does not send a payout again. The rows alone
+// are restored, so the mark is the only evidence.
 func TestRestoreToAnyMomentSendsNothingAgain(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		service, moments := newService(t), []moment(nil)

@@ -20,14 +20,14 @@ import (
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
-// cluster is a PostgreSQL server of a test's own, which it may stop.
+// cluster is a test's own PostgreSQL server, which the test may stop.
 type cluster struct {
 	t    *testing.T
 	bin  string // the directory of the server's programs
-	data string // its directory, and that of its socket
+	data string // the directory of its data and of its socket
 }
 
-// newCluster returns a directory for a server whose programs are those of the server of .ci/postgres.
+// newCluster returns a cluster without data. Its programs are those of the server of .ci/postgres.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	long(t)
@@ -44,7 +44,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// run runs a program, as the server's user if it is a server's: that rejects root.
+// run runs a program. As root, it runs the server's programs as the user postgres, because the server rejects root.
 func (c *cluster) run(name string, args ...string) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), name, args...)
@@ -102,7 +102,7 @@ func addMany(t *testing.T, db database, store *durable.Store, prefix string, n i
 	require.NoError(t, add(t.Context(), db.DB, store, all...))
 }
 
-// children are the processes of the server, the postmaster first.
+// processes returns the process ids of the server, the postmaster first.
 func (c *cluster) processes() (pids []int) {
 	c.t.Helper()
 	file, err := os.ReadFile(c.data + "/db/postmaster.pid")
@@ -124,7 +124,7 @@ func (c *cluster) signal(s syscall.Signal) {
 	}
 }
 
-// snapshot copies the directory at one moment, as a snapshot of the volume does: the server stands still meanwhile.
+// snapshot copies the directory at one moment, as a snapshot of the volume does. Meanwhile the server is suspended.
 func (c *cluster) snapshot() (directory string) {
 	c.t.Helper()
 	directory = c.data + "/snapshot"
@@ -169,7 +169,7 @@ func TestStoppedServerThatIsCopiedBackIsHeld(t *testing.T) {
 	releaseWhatTheServiceDoesNotHave(t, db, store, service, 200)
 }
 
-// A snapshot of the volume is taken and restored under load. The processes live on, and others start.
+// A snapshot of the volume is taken and restored under load. The processes survive, or are killed and replaced.
 func TestVolumeSnapshotUnderLoadIsHeld(t *testing.T) {
 	for _, alive := range []bool{true, false} {
 		t.Run(map[bool]string{true: "the processes live on", false: "the processes are killed"}[alive], func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
 	}
 	stop()
 	require.Less(t, len(service.Orders()), 3000, "it was stopped too late")
-	// Both processes have lived all the time, so they know what they called, and nothing is in doubt.
+	// Both Stores have run all the time and know their outcomes, so no row is unknown.
 	last := open(t, db, service.URL, time.Minute)
 	assert.Zero(t, db.Number(t, `SELECT hold + (SELECT COUNT(*) FROM durable_claims) FROM durable_control`))
 	_, payouts := finish(t, db, last, service)
@@ -230,20 +230,22 @@ func TestAServerThatCrashesLosesAndRepeatsNothing(t *testing.T) {
 	assert.Len(t, service.Orders(), 3000)
 }
 
-// claimed counts the claims: of the rows whose calls have ended, and the current ones.
+// claimed counts the ended claims of all rows, and the current claims.
 const claimed = `SELECT (SELECT SUM(claims) FROM durable_rows) + (SELECT COUNT(*) FROM durable_claims)`
 
-// failover is a primary with a standby that streams from it, and a Store that pays. Both reach it through proxies.
+// failover is a primary with a standby, and a Store that pays. The standby and the Store reach the primary through
+// proxies.
 type failover struct {
 	primary, standby *cluster
-	stream, front    *proxy // to the primary: of the standby, and of the Store
+	stream, front    *proxy // to the primary, for the standby and for the Store
 	db               database
 	service          *paymentsvctest.Server
 	store            *durable.Store
 	set              func(*durable.Config)
 }
 
-// newFailover returns one under load. If state is "sync", commits wait for the standby, and a failover holds nothing.
+// newFailover returns a failover under load. If state is "sync", commits wait for the standby, and its promotion does
+// not hold payouts.
 func newFailover(t *testing.T, timeout time.Duration, state string) (f *failover, stop func()) {
 	t.Helper()
 	f = &failover{primary: startCluster(t), standby: newCluster(t), service: newService(t)}
@@ -284,7 +286,7 @@ func (f *failover) promote(t *testing.T) (started int) {
 	return f.quiet()
 }
 
-// quiet waits until nothing is sent any more, and returns how many payouts were started.
+// quiet waits until no more payouts are sent, and returns how many payouts were started.
 func (f *failover) quiet() (started int) {
 	for before := -1; before != started; time.Sleep(500 * time.Millisecond) {
 		before, started = started, len(f.service.Orders())
@@ -292,8 +294,8 @@ func (f *failover) quiet() (started int) {
 	return started
 }
 
-// A standby is cut off under load and promoted later, so it has lost rows, claims and outcomes. The process that goes
-// on with it holds the payouts by itself, and so does the import of the same files.
+// A standby is cut off under load and promoted later, so it has lost rows, claims and outcomes. The process that
+// continues with the standby holds the payouts automatically, also those of a repeated import.
 func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 	for reason, state := range map[string]string{
 		"this is another server": "async", "a commit of this process is gone": "sync",
@@ -334,15 +336,15 @@ func TestFailoverThatLosesCommitsHoldsPayouts(t *testing.T) {
 	}
 }
 
-// With a synchronous standby nothing is lost. While it is away, the Store's commits are canceled, and nothing is
-// called.
+// With a synchronous standby nothing is lost. While the standby is unavailable, the Store's commits are canceled, and
+// no call begins.
 func TestFailoverToASynchronousStandbyGoesOn(t *testing.T) {
 	f, stop := newFailover(t, time.Minute, "sync")
 	addMany(t, f.db, f.store, "b", 300)
 	f.stream.moveTo("/nowhere")
 	started := f.quiet()
 	before := f.db.Number(t, claimed)
-	// Claims are seen once the wait of their COMMIT is canceled.
+	// Claims become visible once the wait of their COMMIT is canceled.
 	eventually(t, func() bool { return f.db.Number(t, claimed) > before })
 	assert.Equal(t, started, f.quiet(), "called before the standby has the claim")
 	f.stream.moveTo(f.primary.socket())

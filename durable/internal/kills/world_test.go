@@ -81,7 +81,7 @@ func scheme() paymentsvc.Scheme {
 	}
 }
 
-// newService starts a service that starts whatever it is sent as often as it is sent.
+// newService starts a service that creates an order for every start, also for a repeated one.
 func newService(t *testing.T) *paymentsvctest.Server {
 	t.Helper()
 	return paymentsvctest.Start(t, paymentsvctest.Config{
@@ -124,7 +124,7 @@ func open(
 	return store
 }
 
-// run runs stores until the function that it returns is called.
+// run runs stores until a call of stop.
 func run(t *testing.T, stores ...*durable.Store) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,14 +151,14 @@ func counts(t *testing.T, store *durable.Store) map[durable.State]int64 {
 	return n
 }
 
-// eventually waits for what others are about to bring about.
+// eventually waits until condition returns true.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, 10*time.Minute, 10*time.Millisecond) // payments that are unknown wait for Grace
 }
 
-// compare compares the rows with the orders of the service, of which all are final. It returns how many rows a kill or
-// a cut has struck.
+// compare compares the rows with the orders of the service, which are all final. It returns the numbers of payments and
+// payouts with MayHaveStarted.
 func compare(t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server) (payments, payouts int) {
 	t.Helper()
 	orders, sum := map[string]paymentsvctest.Order{}, int64(0)
@@ -216,7 +216,7 @@ func changes(t *testing.T, db database) map[[2]string]int {
 	return got
 }
 
-// finish works in this process until nothing is to be done, settles every order, and compares.
+// finish runs store until no created row and no unknown payment remains, settles every order, and calls compare.
 func finish(t *testing.T, db database, store *durable.Store, service *paymentsvctest.Server) (payments, payouts int) {
 	t.Helper()
 	service.ClearFaults()

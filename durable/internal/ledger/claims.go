@@ -54,9 +54,9 @@ func (l *Ledger) requeue(ctx context.Context, tx *sql.Tx, userData []string, set
 	return l.enqueue(ctx, tx, userData)
 }
 
-// dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. where must
-// end with {lock} or {skip}, so that the rows are locked first, as in Change. On PostgreSQL dequeue looks up each row
-// by the key, because without statistics a join would compare all pairs of rows.
+// dequeue removes the selected created rows from the queue, and returns the user_data of the removed rows. The
+// condition where must end with {lock} or {skip}, so that the rows are locked first, as in Change. On PostgreSQL
+// dequeue looks up each row by the key, because without statistics a join would compare all pairs of rows.
 func (l *Ledger) dequeue(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]string, error) {
 	found := `(kind, generation, due_at, user_data, created_at) IN (SELECT * FROM selected)`
 	if l.Dialect == PostgreSQL {
@@ -99,8 +99,8 @@ func (l *Ledger) claim(
 }
 
 // Probe claims one payout after a timed pause. Only one process receives it. The pause continues until the result of
-// the call, at most for a lease. Without a due payout the pause ends. Probe claims no payout if the expression of
-// Identify differs from identity. The error is ErrOlder if the mark of SQLite is below witnessed.
+// the call, at most for a lease. Without a due payout the pause ends. Probe claims no payout if the value of Identify's
+// expression differs from identity. The error is ErrOlder if the mark of SQLite is below witnessed.
 func (l *Ledger) Probe(
 	ctx context.Context, token string, lease int64, identity string, witnessed int64,
 ) (claims []Claim, mark int64, err error) {

@@ -232,8 +232,9 @@ func (tx *Tx) PauseTimed(ctx context.Context, reason string, atLeast int64, prob
 	return until, err
 }
 
-// CountRejection counts successive rejections of payouts with the same code. At limit rejections it flags the rejected
-// rows for review, begins a pause until Resume, and returns the reason. It returns "" if it has not begun a pause.
+// CountRejection counts successive rejections of payouts with the same code. When their number reaches limit, it flags
+// the rejected rows for review, begins a pause until Resume, and returns the reason. It returns "" if it has not begun
+// a pause.
 func (tx *Tx) CountRejection(ctx context.Context, r *row.Row, code string, limit int) (string, error) {
 	var run, users string
 	var length int

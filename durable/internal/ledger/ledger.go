@@ -1,4 +1,4 @@
-// Package ledger contains the schema and the SQL of durable, except that of Migrate and of package recognize. It
+// Package ledger contains the schema and the SQL of durable, except the SQL of Migrate and of package recognize. It
 // starts no goroutine.
 package ledger
 
@@ -100,8 +100,8 @@ func replacer(d Dialect, now string) *strings.Replacer {
 	return strings.NewReplacer(append(pairs, "{now}", now, "{in $1}", in+"1"+end, "{in $2}", in+"2"+end)...)
 }
 
-// unnotified is the condition that no unmatched notification about q's kind has the user_data of q, a queue entry or
-// a row. A restored backup may have lost the order_id of q, and the notification is evidence that the service has q.
+// unnotified is the condition that no unmatched notification about q's kind has q's user_data. q is a queue entry or a
+// row. A restored backup may have lost the order_id of q, and the notification is evidence that the service has q.
 // OFFSET 0 makes PostgreSQL look up one user_data at a time instead of joining with all unmatched notifications.
 const unnotified = `NOT EXISTS (SELECT 1 FROM durable_notifications AS n
 	WHERE n.user_data = q.user_data AND n.matched = 0 AND (n.event = 'payout.status_changed') = (q.kind = 'payout')

@@ -25,8 +25,8 @@ var (
 	listBatchCounts string
 )
 
-// Page returns the first rows of f, up to limit, and the database's time, or 0 without a row. It reads from on, which
-// is l.Read or l.DB. The rows of l.Read may be old.
+// Page returns the first rows of f, up to limit, and the database's time, or 0 without a row. It reads from the
+// database on, which is l.Read or l.DB. The rows of l.Read may be old.
 func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (page []*row.Row, now int64, err error) {
 	s, err := l.selection(ctx, on, f)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (pag
 	return page, now, l.markReviewed(ctx, on, page, now, f.Overdue)
 }
 
-// markReviewed sets Reviewed of the pending rows that an operator has reviewed within the time overdue.
+// markReviewed sets Reviewed of the pending rows that an operator has reviewed within the time that overdue specifies.
 func (l *Ledger) markReviewed(
 	ctx context.Context, on rowser, rows []*row.Row, now int64, overdue time.Duration,
 ) error {
@@ -189,7 +189,7 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 	var notices, unreadable Count
 	count(&unreadable, `SELECT received_at AS created_at FROM durable_unreadable WHERE reviewed_at = 0`)
 	count(&notices, unmatchedParts(limit, kinds...)...)
-	all, both := make([]Counts, len(kinds)), make([]Count, len(kinds)) // both has the rows with both reasons for review
+	all, both := make([]Counts, len(kinds)), make([]Count, len(kinds)) // both[i] counts the rows with both reasons
 	for i, kind := range kinds {
 		c := &all[i]
 		c.States = map[row.State]*Count{}
@@ -223,7 +223,8 @@ func (l *Ledger) Counts(ctx context.Context, overdue time.Duration, limit int, k
 	return all, err
 }
 
-// BatchCounts returns the exact numbers of the newest limit rows of a batch. With limit 0, it counts all rows.
+// BatchCounts returns the exact numbers of the newest rows of a batch, up to limit rows. With limit 0, it counts all
+// rows.
 func (l *Ledger) BatchCounts(ctx context.Context, batch string, overdue int64, limit int) (Counts, error) {
 	const noLimit = 1 << 60
 	c := Counts{States: map[row.State]*Count{}}

@@ -36,7 +36,7 @@ func fillList(t *testing.T, db dbtest.Database) *Ledger {
 	return New(db.DB, db.DB, dialect, fmt.Sprint(listClock))
 }
 
-// The rows: everything depends on the remainders of i, so that all combinations appear.
+// The values of a row depend on remainders of i, so that all combinations appear.
 const (
 	listRows = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1260), v AS (
 		SELECT i, CASE WHEN i % 2 = 0 THEN 'payout' ELSE 'payment' END AS kind,
@@ -77,7 +77,7 @@ func users(rows []*row.Row) []string {
 
 func pick[T any](random *mathrand.Rand, from ...T) T { return from[random.IntN(len(from))] }
 
-// listFilter returns a filter of any fields.
+// listFilter returns a filter with random fields.
 func listFilter(random *mathrand.Rand) Filter {
 	return Filter{
 		Kind: pick(random, "", row.Payment, row.Payout), State: pick(random, append(states, "", "", "", "", "other")...),
@@ -88,7 +88,7 @@ func listFilter(random *mathrand.Rand) Filter {
 	}
 }
 
-// All rows are read and compared with each condition in Go.
+// The test reads all rows and selects the expected rows in Go.
 func TestPageSelectsWhatTheFilterSays(t *testing.T) {
 	eachListed(t, func(t *testing.T, l *Ledger) {
 		all, _, err := l.Page(t.Context(), l.DB, Filter{}, 10_000)

@@ -12,8 +12,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// A notification is committed before it is applied, and an order_id is committed before its notifications are looked
-// up. So the lookup after the later commit finds the earlier commit. An unmatched notification has matched 0.
+// A notification is committed before it is applied. A round on PostgreSQL commits an order_id before the next round
+// looks up its notifications, so the lookup after the later commit finds the earlier commit. Change locks the order_id
+// instead, see lockOrderID. An unmatched notification has matched 0.
 
 // Notice is a stored notification.
 type Notice struct {
@@ -196,9 +197,10 @@ func (l *Ledger) WaitingForRow(ctx context.Context, userData string) ([]Notice, 
 	return l.notices(ctx, l.DB, `matched = 0 AND user_data = $1 ORDER BY received_at, key`, userData)
 }
 
-// Late returns the order_ids of unmatched notifications with a known row. The process died before it applied the
-// notification, or the row was stored later. since is the maximum age of a notification in milliseconds, and 2 seconds
-// is the minimum. Late includes notifications from the future, because the database's clock was wrong at their arrival.
+// Late returns the order_ids of unmatched notifications with a known row. The process died or OnChange failed before
+// the notification was applied, or the row was stored later. since is the maximum age of a notification in
+// milliseconds, and 2 seconds is the minimum. Late includes notifications from the future, because the database's clock
+// was wrong at their arrival.
 func (l *Ledger) Late(ctx context.Context, since int64, limit int) ([]string, error) {
 	const kind = `CASE WHEN n.event = 'payout.status_changed' THEN 'payout' ELSE 'payment' END`
 	return l.texts(ctx, l.DB, `SELECT DISTINCT n.order_id FROM durable_notifications AS n

@@ -12,9 +12,9 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// OnChange runs in the transaction of the change. Its error must not undo the outcome of a call. So the event is
-// stored in durable_events_due, except in a strict transaction, and OnChange is called again later. The transaction
-// of the later call deletes the event.
+// OnChange runs in the transaction of the change. Its error must not undo the outcome of a call. So after an error,
+// except in a strict transaction, the event is stored in durable_events_due, and OnChange is called again later. The
+// transaction of the later call deletes the event.
 
 // Event is a change of a row's state, or a refund.
 type Event struct {

@@ -20,7 +20,8 @@ func (p Poll) ClaimedBefore(age int64) bool {
 }
 
 // DuePolls returns due unknown rows, except payouts without an order_id. It commits the next due times first, so that
-// only one process polls for a row. After patience polls, it flags a row for review if the row has no review reason.
+// only one process polls for a row. If a row without a review reason has more polls than patience, it flags the row for
+// review.
 func (l *Ledger) DuePolls(ctx context.Context, limit, patience int) (polls []Poll, err error) {
 	const due = `state = 'unknown' AND rare = 'unknown' AND (due_at <= {now} OR due_at > {now} + {impossible})`
 	return l.postpone(ctx, `WITH due AS MATERIALIZED (SELECT user_data FROM durable_rows
@@ -44,8 +45,8 @@ const (
 
 // DuePending returns up to limit due pending rows of a kind. It reads the rows after a place, in the order of their
 // creation. next is the place for the next call, and zero at the end of the list. The due times of pending rows have no
-// index, because each call would then write another index entry and a quarter more WAL. DuePending commits the next due
-// times first, so that only one process polls for a row.
+// index, because each call of the service would then write another index entry and a quarter more WAL. DuePending
+// commits the next due times first, so that only one process polls for a row.
 func (l *Ledger) DuePending(
 	ctx context.Context, k row.Kind, after Place, limit int,
 ) (polls []Poll, next Place, err error) {

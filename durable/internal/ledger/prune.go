@@ -102,7 +102,7 @@ func (l *Ledger) FindPruned(ctx context.Context, orderID string, userData ...str
 	return found, err
 }
 
-// KeepForPruned marks an unmatched notification or an unspecified event of a pruned row, and reports the change. It
+// KeepForPruned marks an unmatched notification or an unspecified event of a pruned row, and reports whether it did. It
 // uses the order_id only if user_data is "", because an unmatched notification must prevent the claim of a lost row.
 func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	id, kind, other := identity(n.UserData), KindOf(n.Event), KindOf(n.Event)
@@ -121,8 +121,8 @@ func (l *Ledger) KeepForPruned(ctx context.Context, n Notice) (bool, error) {
 	return changed > 0, err
 }
 
-// Prune reads the rows of a kind after a place that were created more than age milliseconds ago, the oldest first. In
-// one transaction it deletes the prunable rows with their order_ids, notifications and decisions, and stores their
+// Prune reads up to pruneRows rows of a kind created more than age milliseconds ago, after a place, the oldest first.
+// In one transaction it deletes the prunable rows with their order_ids, notifications and decisions, and stores their
 // hashes. It returns the place of the last row read, or the zero value at the end. It skips a row with a due event, or
 // with a younger or unmatched notification.
 func (l *Ledger) Prune(ctx context.Context, k row.Kind, age int64, after Place) (pruned int, next Place, err error) {

@@ -113,7 +113,7 @@ func (l *Ledger) Batch(ctx context.Context, on rowser, id string) (Batch, error)
 }
 
 // AdvanceBatch moves an incomplete batch from one line to another in the caller's transaction. It reports false if the
-// batch is complete or not at line from.
+// batch is unknown or complete, or if its line does not equal from.
 func (l *Ledger) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, to int64, complete bool) (bool, error) {
 	n, err := l.exec(ctx, tx, `UPDATE durable_batches SET line = $1, complete = $2
 		WHERE id = $3 AND line = $4 AND complete = 0`, to, flag(complete), id, from)

@@ -47,8 +47,8 @@ type Request struct {
 	// The round claims at most Free rows plus one row for each slot of a recorded completion, at most MaxRows rows, and at
 	// most MaxPayments payments.
 	Free, MaxRows, MaxPayments int
-	// AfterPayments and AfterPayouts are the places after which the round reads the queues. At is a due time. The zero
-	// value is the start.
+	// AfterPayments and AfterPayouts are the places after which the round reads the queues. Place.At is a due time. The
+	// zero value is the start.
 	AfterPayments, AfterPayouts Place
 	// Last is the last committed claim of this process, and Identity the recognized server, see Identify. Witnessed is the
 	// mark of the witness on SQLite.

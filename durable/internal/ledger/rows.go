@@ -52,7 +52,7 @@ func (l *Ledger) Row(ctx context.Context, userData string) (*row.Row, error) {
 	return only(l.rows(ctx, l.DB, `r.user_data = $1`, userData))
 }
 
-// only returns the only row, or ErrNotFound if found is empty.
+// only, applied to the result of rows, returns the single row, or ErrNotFound if found is empty.
 func only(found []*row.Row, _ int64, err error) (*row.Row, error) {
 	if err != nil || len(found) == 0 {
 		return nil, cmp.Or(err, ErrNotFound)
@@ -77,7 +77,7 @@ func Storable(text string) string {
 }
 
 // Identifier returns an order_id or user_data of the service in its stored form. The document specifies no maximum
-// length (section 8), and PostgreSQL indexes some 2,700 bytes, so a hash replaces the end of a long identifier.
+// length (section 8), and PostgreSQL indexes at most some 2,700 bytes, so a hash replaces the end of a long identifier.
 func Identifier(text string) string {
 	const longest = 1000
 	text = Storable(text)

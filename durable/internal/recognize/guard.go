@@ -68,7 +68,7 @@ type Guard struct {
 
 	recognizing sync.Mutex // held by Recognize and Lost
 	mu          sync.Mutex
-	server      string // the value of here when the server was recognized
+	server      string // value of the expression here on the recognized server
 	saved       int64  // the highest mark that this process has saved
 	last        row.Claim
 }
@@ -279,7 +279,7 @@ func (g *Guard) BeforeCalls(ctx context.Context, server string, mark int64) (err
 
 var errChanged = errors.New("the database or its witness has changed since the claim")
 
-// raise raises the mark if the database is still on server and no mark is lost. Otherwise it calls Recognize and
+// raise raises the mark if Here still has the value server and no mark is lost. Otherwise it calls Recognize and
 // returns an error. It loads the witness first, so a mark below the witness is evidence of lost commits.
 func (g *Guard) raise(ctx context.Context, server string) (mark int64, err error) {
 	saved := g.highest()

@@ -18,7 +18,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 )
 
-// memory is a witness in memory. before and after run around each method, and their errors are returned.
+// memory is a witness in memory. The functions before and after run around each method, which returns their errors.
 type memory struct {
 	mu            sync.Mutex
 	mark          int64
@@ -118,7 +118,7 @@ func TestProcessesThatOpenANewDatabaseAtTheSameTimeHoldNothing(t *testing.T) {
 	})
 }
 
-// A restore between the look at the witness and the look at the database starts another server.
+// A restore between the reads of the witness and of the database starts another server.
 func TestRestoreWhileADatabaseIsRecognizedIsHeld(t *testing.T) {
 	db, w := postgres(t), &memory{mark: 5}
 	db.Exec(t, `UPDATE durable_mark SET mark = 5`)
@@ -142,7 +142,7 @@ func TestRestoreBelowAnOpenProcessIsHeldBeforeItsCalls(t *testing.T) {
 	require.NoError(t, beforeCalls(t, second, db))
 	_, err := db.ExecContext(t.Context(), `UPDATE durable_mark SET mark = $1`, older)
 	require.NoError(t, err)
-	claimed := second.Server() // by the other process, before the hold
+	claimed := second.Server() // of a claim by the second process before the hold
 	require.ErrorContains(t, beforeCalls(t, first, db), "has changed since the claim")
 	assert.True(t, held(t, db))
 	require.NoError(t, beforeCalls(t, first, db))
@@ -244,7 +244,7 @@ func TestSQLiteHasAFileBesideIt(t *testing.T) {
 
 func TestReadableSQLiteFileIsLogged(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no modes of files")
+		t.Skip("Windows has no file modes")
 	}
 	db := sqlite(t)
 	for mode, logged := range map[os.FileMode]bool{0o600: false, 0o640: true, 0o644: true} {
@@ -263,7 +263,7 @@ func TestReadableSQLiteFileIsLogged(t *testing.T) {
 func TestSecondRestoreToANewerCopyIsHeld(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &memory{mark: 5}
-		db.Exec(t, `UPDATE durable_mark SET mark = 4`) // the copy from before has 9
+		db.Exec(t, `UPDATE durable_mark SET mark = 4`) // copy A has 9
 		g := mustOpen(t, db, w)
 		require.True(t, held(t, db))
 		require.NoError(t, beforeCalls(t, g, db))
@@ -283,7 +283,7 @@ func TestWitnessThatIsLostAfterOpenIsHeldBeforeCalls(t *testing.T) {
 	assert.True(t, held(t, db))
 }
 
-// Two rounds of one process save their marks in the other order. Then the witness loses the higher mark.
+// Two rounds of one process save their marks in reverse order. Then the witness loses the higher mark.
 func TestLowerMarkThatIsSavedLateHidesNoLostMark(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		w := &memory{}
@@ -329,7 +329,7 @@ func TestIdentitiesAreCompared(t *testing.T) {
 	}
 }
 
-// Processes that may read different parts of the server's identity do not hold in turn.
+// Processes that may read different parts of the server's identity do not hold the payouts alternately.
 func TestIdentityHasWhatTheRoleMayRead(t *testing.T) {
 	db := postgres(t)
 	db.Exec(t, `CREATE SCHEMA fewer`,

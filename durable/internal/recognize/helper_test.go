@@ -35,7 +35,7 @@ func held(t *testing.T, db database) bool {
 	return db.Number(t, `SELECT hold FROM durable_control`) > 0
 }
 
-// mark is the mark in the database.
+// mark returns the mark in the database.
 func mark(t *testing.T, db database) int64 {
 	t.Helper()
 	return int64(db.Number(t, `SELECT mark FROM durable_mark`))
@@ -48,7 +48,7 @@ func each(t *testing.T, f func(t *testing.T, db database)) {
 	dbtest.Each(t, func(t *testing.T, db database) { f(t, prepared(t, db)) })
 }
 
-// guard opens a Guard, whose Hold counts in the column hold.
+// guard opens a Guard whose Hold increments the column hold.
 func guard(t *testing.T, db database, w Witness, set ...func(*Options)) (*Guard, error) {
 	t.Helper()
 	o := Options{

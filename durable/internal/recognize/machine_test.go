@@ -15,10 +15,10 @@ import (
 )
 
 // machine is a database with a witness, and processes that claim payouts and send them. At each call of the witness,
-// and between the steps of a claim, other processes work, the database is restored, or the process dies.
+// and between the steps of a claim, other processes may work, the database may be restored, or the process may die.
 type machine struct {
 	*testing.T
-	script   []int // of all choices; the end of the script makes none
+	script   []int // all choices; 0 after the end of the script
 	failure  string
 	db       *sql.DB
 	w        *memory
@@ -51,7 +51,7 @@ func (m *machine) number(query string, args ...any) (n int64) {
 	return n
 }
 
-// open starts a process. It is an error of the test's own deaths only.
+// open starts process i. After an error of Recognize, or if the process dies, it stays stopped.
 func (m *machine) open(i int) {
 	g := &Guard{identity: `''`, timeline: `''`, here: `(started || '/' || generation)`, next: next, Options: Options{
 		DB: m.db, Witness: m.w, Log: slog.New(slog.DiscardHandler), Hold: m.hold,
@@ -77,7 +77,7 @@ func (m *machine) hold(ctx context.Context, reason string, keep func(context.Con
 	return tx.Commit()
 }
 
-// next has a clock of the test.
+// next uses the test's clock.
 const next = `MAX(mark + 1, $1 + 1, (SELECT ticks FROM clock))`
 
 // choose returns the next choice, less than n, or 0 after the end of the script.
@@ -91,7 +91,7 @@ func (m *machine) choose(n int) int {
 	return choice % n
 }
 
-// interrupt lets something else happen now.
+// interrupt may kill the process, restore the database, or let another process work.
 func (m *machine) interrupt(string) error {
 	if m.dead {
 		return errDead
@@ -114,7 +114,7 @@ func (m *machine) interrupt(string) error {
 	return nil
 }
 
-// save remembers the contents of now, of which a copy can be restored.
+// save stores a copy of the current contents, for restore.
 func (m *machine) save() {
 	c := contents{mark: m.number(`SELECT mark FROM durable_mark`), hold: m.number(`SELECT hold FROM durable_control`),
 		generation: m.number(`SELECT generation FROM durable_control`)}
@@ -131,7 +131,7 @@ func (m *machine) save() {
 }
 
 // restore restores the database to any earlier moment. A physical copy needs another start of the server. The rows
-// alone do not, but take longer than one advance of the mark.
+// alone do not, but their restore takes too long to happen during a claim.
 func (m *machine) restore(physical bool) {
 	m.save()
 	c := m.copies[m.choose(len(m.copies))]
@@ -169,7 +169,7 @@ func (m *machine) work() {
 func (m *machine) claim(i int) {
 	g := m.guards[i]
 	m.save()
-	// In one commit: the server is the recognized one, nothing is held, and nobody has claimed the payout.
+	// The commit requires that the server is recognized, no hold is in effect, and the payout is not claimed.
 	var p int64
 	server := g.Server()
 	err := m.db.QueryRowContext(context.Background(), `INSERT INTO claims SELECT MIN(n) FROM payouts
@@ -183,7 +183,7 @@ func (m *machine) claim(i int) {
 	require.NoError(m, err)
 	m.save()
 	if m.interrupt("claimed") != nil || g.BeforeCalls(context.Background(), server, 0) != nil || m.dead {
-		return // the claim stays: nobody releases it
+		return // the claim stays, because no process releases it
 	}
 	m.sent[p]++
 	*m.sends++
@@ -192,7 +192,7 @@ func (m *machine) claim(i int) {
 	}
 }
 
-// release is what an operator does: the payouts that were sent are recorded, and the hold ends.
+// release records the sent payouts and ends the hold, as an operator does.
 func (m *machine) release() {
 	if m.number(`SELECT hold FROM durable_control`) == 0 {
 		return
@@ -203,7 +203,8 @@ func (m *machine) release() {
 	m.exec(`UPDATE durable_control SET hold = 0`)
 }
 
-// A restore to any earlier moment sends nothing twice, wherever the processes are, and nothing else is held.
+// A restore to any earlier moment does not send a payout twice, at whatever step the processes are. Without a restore,
+// payouts are not held.
 func TestNoRestoreSendsAPayoutTwice(t *testing.T) {
 	db := prepared(t, dbtest.Open(t, ":memory:"))
 	db.Exec(t, `ALTER TABLE durable_control ADD COLUMN started TEXT NOT NULL DEFAULT ''`,

@@ -59,7 +59,7 @@ func (g *Guard) findServer(ctx context.Context) error {
 	return nil
 }
 
-// mayRead reports whether this role may evaluate an expression, and the value is not empty. It returns only errors of
+// mayRead reports whether this role may evaluate an expression and its value is not empty. It returns only errors of
 // the connection.
 func (g *Guard) mayRead(ctx context.Context, expression string) (bool, error) {
 	conn, err := connect(ctx, g.DB)

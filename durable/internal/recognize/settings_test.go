@@ -74,7 +74,7 @@ func TestOpenSkipsBrokenConnections(t *testing.T) {
 		func() error { _, err := Pooler(t.Context(), db.DB); return err },
 		func() error { _, err := guard(t, db, nil); return err },
 	} {
-		for range 2 { // the driver tests a connection only on its first use, and after a second
+		for range 2 { // the driver tests a connection only at its first reuse, and after an idle second
 			var conns [5]*sql.Conn
 			for i := range conns {
 				var err error

@@ -11,7 +11,7 @@ import (
 
 var ten = paymentsvc.MustParseAmount("10.50")
 
-// The state machine: what each fact makes of a row in each state.
+// Each case applies a fact to a row in a state.
 func TestRowFollowsTheStateMachine(t *testing.T) {
 	with := func(k Kind, st State, change ...func(*Row)) Row {
 		r := Row{Kind: k, State: st, Amount: ten, UserData: "u", Token: "T", Claims: 3, Due: KeepDue}
@@ -115,7 +115,7 @@ func TestRowFollowsTheStateMachine(t *testing.T) {
 	change(with(Payout, Unknown), func(r *Row) error { r.FoundWith("o", ten, false); return nil }, Pending)
 }
 
-// The notifications that a row in a final state must not take over.
+// These notifications do not change the state. The row takes over the order_id only if no other row has it.
 func TestNotificationsOfRowsWithoutAnOrderID(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

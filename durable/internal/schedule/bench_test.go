@@ -181,7 +181,7 @@ func (b *bench) none() {
 	require.Empty(b, b.rounds, "rounds in flight")
 }
 
-// record ends a round with the record of its completions and with claims.
+// record ends a round that records its completions and claims jobs.
 func (f *flight) record(jobs ...string) {
 	f.end <- recorded(f.Request, jobs...)
 	synctest.Wait()
@@ -202,7 +202,7 @@ func (f *flight) elapse() {
 	f.end <- result
 }
 
-// fail ends a round with an error and with the records of user_data.
+// fail ends a round with an error. Only the completions of userData are known to be recorded.
 func (f *flight) fail(userData ...string) {
 	recorded := map[string]bool{}
 	for _, u := range userData {

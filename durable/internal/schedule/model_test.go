@@ -43,7 +43,7 @@ type model struct {
 	rounds    int             // in progress
 }
 
-// world is what a case is made of.
+// world contains the parameters of a case.
 type world struct {
 	seed                         uint64
 	rows, slots, rounds, records int
@@ -61,7 +61,7 @@ func (m *model) fault(format string, args ...any) {
 	m.faults = append(m.faults, fmt.Sprintf(format, args...))
 }
 
-// sleep takes a time by chance, without m.mu.
+// sleep waits for a random time, without m.mu.
 func (m *model) sleep(longest time.Duration) {
 	d := time.Duration(m.random.Int64N(int64(longest)))
 	m.mu.Unlock()

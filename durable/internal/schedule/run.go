@@ -55,8 +55,8 @@ func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 }
 
 // RunBatch claims at most maxRows due rows, or all for 0, and returns the number of calls after each outcome is
-// recorded or given up. The error is nil if no due row remained, or at maxRows or the end of ctx. Other errors are
-// ErrPaused, ErrBusy, errServers, and errors of the ledger.
+// recorded or given up. The error is nil if no due row remained, or at maxRows or the end of ctx. The possible errors
+// are ErrPaused, ErrBusy, errServers, and errors of the ledger.
 func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, error) {
 	if maxRows <= 0 {
 		maxRows = math.MaxInt

@@ -33,7 +33,7 @@ type Config[Job, Done any] struct {
 	// Slots is the maximum number of calls at once.
 	Slots int
 
-	// MaxRounds is the maximum number of rounds in flight. Set 1 for a database with a single writer. With more,
+	// MaxRounds is the maximum number of rounds in flight. Set 1 for a database with a single writer. With more than 1,
 	// notifications may arrive during a round, and a round skips completions that another transaction has locked.
 	MaxRounds int
 
@@ -137,7 +137,8 @@ func (s *Scheduler[Job, Done]) ReleaseUnresolved(ctx context.Context) error {
 	return s.c.Ledger.Release(ctx, tokens)
 }
 
-// releaseClaims releases the claims of token, whose commit is unknown, or gives up. It then frees their slots.
+// releaseClaims releases the claims with the given token, whose commit is unknown, or gives up. It then frees their
+// slots.
 func (s *Scheduler[Job, Done]) releaseClaims(token string, slots int) {
 	s.retry(s.c.Log, func() error { return s.c.Ledger.Release(context.Background(), []string{token}) })
 	s.mu.Lock()

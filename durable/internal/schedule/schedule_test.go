@@ -51,8 +51,8 @@ func TestNewerRoundDoesNotEndClaims(t *testing.T) {
 	})
 }
 
-// A failed round may have claimed a row for each of its slots, those of its completions included. The slots stay in use
-// until the claims are released, whatever becomes of the completions.
+// A failed round may have claimed a row for each of its slots, including the slots of its completions. The slots stay
+// in use until the claims are released, whatever happens to the completions.
 func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
 		released := make(chan error)
@@ -83,7 +83,7 @@ func TestFailedRoundKeepsItsSlotsUntilRelease(t *testing.T) {
 	})
 }
 
-// A failed round may know that its completions are committed. Only its claims are released then.
+// A failed round may report that its completions are committed. Then only its claims are released.
 func TestFailedRoundKeepsItsRecords(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
 		released := make(chan error)
@@ -155,7 +155,7 @@ func TestExcludedCompletionGetsOneMoreRound(t *testing.T) {
 	}
 }
 
-// A database may be away for ten minutes. Then the lease decides about the row, and the slot is free.
+// A database may be unavailable for ten minutes. After that, the lease decides about the row, and the slot is free.
 func TestRecordIsRetriedForTenMinutes(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		attempts := 0
@@ -184,7 +184,7 @@ func TestRecordIsRetriedForTenMinutes(t *testing.T) {
 	}
 }
 
-// A claim may happen at any rate that PerSecond allows, and not above.
+// Claims reach the rate of PerSecond, but do not exceed it.
 func TestPerSecondLimitsClaims(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) {
 		c.Slots, c.PerSecond = 8, 4
@@ -244,7 +244,7 @@ func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 	})
 }
 
-// A ledger that claims more rows than allowed makes no call.
+// If the ledger claims more rows than allowed, no call begins.
 func TestTooManyClaimsAreReleased(t *testing.T) {
 	released := 0
 	bubble(t, nil, func(t *bench) {
@@ -257,7 +257,7 @@ func TestTooManyClaimsAreReleased(t *testing.T) {
 	})
 }
 
-// The scan resumes behind the last claimed row. An empty scan from there begins anew, and so does each poll.
+// A scan resumes after the last claimed row. After an empty scan, and at each poll, the next scan begins at the start.
 func TestScanResumes(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Slots, c.MaxRounds, c.Poll = 1, 1, time.Minute }, func(t *bench) {
 		stop := t.run()
@@ -304,7 +304,7 @@ func TestRunDrains(t *testing.T) {
 	})
 }
 
-// An unavailable database does not keep Run from returning: the leases end the claims.
+// An unavailable database does not keep Run from returning, because the leases end the claims.
 func TestRunReturnsWithoutADatabase(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
 		t.ledger.release = func([]string) error { return errCommit }
@@ -358,7 +358,7 @@ func TestNextRoundLooksForEarlyNotifications(t *testing.T) {
 	})
 }
 
-// A changed server is recognized once, and claims go on. If each round meets another server, the batch ends.
+// A changed server is recognized once, and claims continue. If each round meets another server, the batch ends.
 func TestRunEndsAfterTooManyUnrecognizedServers(t *testing.T) {
 	for servers, want := range map[int]error{2: nil, 100: errServers} {
 		bubble(t, nil, func(t *bench) {
@@ -436,7 +436,8 @@ func TestSeparateRecordStartsTheNextClaim(t *testing.T) {
 	})
 }
 
-// A round that may claim no payments proves nothing about payments. With one slot, such a round is every second one.
+// A round that may claim no payments proves nothing about payments. With one slot, every second round may claim no
+// payments.
 func TestRoundWithoutPaymentsDoesNotEndClaims(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Slots = 1 }, func(t *bench) {
 		for _, want := range []int{1, 0} {
@@ -502,7 +503,8 @@ func TestPerSecondMakesNoSmallRounds(t *testing.T) {
 	})
 }
 
-// The scan of an idle worker decides whether due rows remain. A second round would lock rows, and the scan skips them.
+// The scan of an idle worker decides whether due rows remain. A second round would lock rows, which the scan would
+// skip.
 func TestNoOtherRoundClaimsDuringTheScanOfAnIdleWorker(t *testing.T) {
 	bubble(t, func(c *Config[string, string]) { c.Poll = time.Second }, func(t *bench) {
 		release := make(chan struct{})
@@ -549,7 +551,7 @@ func TestFailedRoundReturnsItsClaims(t *testing.T) {
 	})
 }
 
-// claim makes a round that takes a time and claims jobs.
+// claim ends the next round, which claims jobs, after a time.
 func (b *bench) claim(takes time.Duration, jobs ...string) {
 	b.Helper()
 	r := b.next()
