@@ -222,7 +222,9 @@ func (c Config) check() error {
 		return fmt.Errorf("%w: Config.Project is required", ErrInvalid)
 	case c.Slots < 0 || c.Slots > maxSlots:
 		return fmt.Errorf("%w: Config.Slots is %d, want 1 to %d", ErrInvalid, c.Slots, maxSlots)
-	case c.Timeout < 0 || c.Lease <= 2*c.Timeout:
+	case c.Timeout < 0:
+		return fmt.Errorf("%w: Config.Timeout is negative", ErrInvalid)
+	case c.Lease <= 2*c.Timeout:
 		return fmt.Errorf("%w: Config.Lease must be more than twice Config.Timeout", ErrInvalid)
 	case c.Grace < c.Timeout+lateRequest:
 		return fmt.Errorf(

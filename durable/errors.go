@@ -22,7 +22,7 @@ var (
 	ErrChanged = row.ErrChanged
 	// ErrUndecidable reports a [Decision] that does not fit the row or is too early, or a [Store.Release] or
 	// [Store.EndHold] before [Status].ReleaseAt.
-	ErrUndecidable = errors.New("durable: decision does not fit the state")
+	ErrUndecidable = errors.New("durable: not allowed in this state")
 	// ErrOrderID reports a [Decision] with a missing or unexpected order_id, or with an order_id that differs from the
 	// row's own or belongs to another row.
 	ErrOrderID = errors.New("durable: order_id does not fit")

@@ -166,7 +166,7 @@ func (s *Store) AdvanceBatch(ctx context.Context, tx *sql.Tx, id string, from, t
 		return fmt.Errorf("durable: batch: %w", err)
 	}
 	if !advanced {
-		return fmt.Errorf("%w: batch %q is not at line %d", ErrChanged, id, from)
+		return fmt.Errorf("%w: batch %q is complete, or not at line %d", ErrChanged, id, from)
 	}
 	return nil
 }

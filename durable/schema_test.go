@@ -11,18 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
+	"github.com/paymentsvc/paymentsvc/durable/internal/ledger"
 )
 
 func TestOpenAndMigrateRejectTablesOfAnotherVersion(t *testing.T) {
 	eachStore(t, func(t *testing.T, db database, s *Store) {
-		for _, version := range []int{3, 5} {
+		for _, version := range []int{ledger.Version - 1, ledger.Version + 1} {
 			db.Exec(t, fmt.Sprintf(`UPDATE durable_version SET version = %d`, version))
 			_, err := Open(t.Context(), db.DB, config(Config{}))
 			require.ErrorIs(t, err, ErrSchema)
-			require.ErrorContains(t, err, fmt.Sprintf("%d, want 4", version))
+			require.ErrorContains(t, err, fmt.Sprintf("%d, want %d", version, ledger.Version))
 			require.ErrorIs(t, Migrate(t.Context(), db.DB), ErrSchema)
 		}
-		db.Exec(t, `UPDATE durable_version SET version = 4`)
+		db.Exec(t, fmt.Sprintf(`UPDATE durable_version SET version = %d`, ledger.Version))
 		queue(t, s, payouts("a", 1)...)
 		rolledBack := openStore(t, db, Config{}) // a process of another program with the same version
 		assert.Equal(t, 1, runBatch(t, rolledBack, nil))

@@ -179,7 +179,7 @@ func (r *reader) next(references io.Writer) (Row, error) {
 func formReason(e *csv.ParseError, fields, width int) string {
 	switch {
 	case errors.Is(e.Err, csv.ErrFieldCount):
-		return fmt.Sprintf("%d columns, want %d", fields, width)
+		return fmt.Sprintf("%s, want %d", many(int64(fields), "column", "columns"), width)
 	case errors.Is(e.Err, csv.ErrBareQuote):
 		return `a quotation mark within a value, such as ="1" of a spreadsheet`
 	}
@@ -267,7 +267,8 @@ func (r *reader) amount(text string) (paymentsvc.Amount, string) {
 		return paymentsvc.Amount{}, exponent
 	}
 	if _, decimals, _ := strings.Cut(amount.String(), "."); len(decimals) > r.scale() {
-		return amount, fmt.Sprintf("%d decimals, want at most %d, see Scale (-scale)", len(decimals), r.scale())
+		return amount, fmt.Sprintf("%s, want at most %d, see Scale (-scale)",
+			many(int64(len(decimals)), "decimal", "decimals"), r.scale())
 	}
 	if amount.Sign() <= 0 {
 		return amount, "not above 0"

@@ -172,7 +172,7 @@ func TestCheckSendsNothing(t *testing.T) {
 		{"reference,amount,destination\na,1,x\nb,2,x\ntotal,3,x\n", nil, exitError, "remove line 4, or set ExpectRows"},
 		{
 			"reference,amount,destination\na,1.5,x\n", []string{"-scale", "0"}, exitReview,
-			"1 decimals, want at most 0, see Scale (-scale)",
+			"1 decimal, want at most 0, see Scale (-scale)",
 		},
 		{"a,1," + card + "\n", nil, exitError, "no column names"},
 	} {

@@ -43,7 +43,10 @@ func importAgain(t *testing.T, db database, service *paymentsvctest.Server, byPe
 	t.Helper()
 	store := open(t, db, service.URL, time.Minute)
 	if byPerson {
-		_, err := store.HoldPayouts(t.Context(), "person", "restored")
+		status, err := store.Status(t.Context())
+		require.NoError(t, err)
+		require.False(t, status.Hold, "Open has noticed the restore")
+		_, err = store.HoldPayouts(t.Context(), "person", "restored")
 		require.NoError(t, err)
 	}
 	addMany(t, db, store, "a", 200)
@@ -109,7 +112,7 @@ func TestRestoredFileIsHeld(t *testing.T) {
 		},
 		"with its -wal file":    func(t *testing.T, db database) string { return files(t, db, "", "-wal") },
 		"without its -wal file": func(t *testing.T, db database) string { return files(t, db, "") }, // an older state
-		"by a person":           func(t *testing.T, db database) string { return files(t, db, "", "-wal") },
+		"by a person":           func(t *testing.T, db database) string { return files(t, db, "", "-wal", "-durable") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, service := sqlite(t), newService(t)
