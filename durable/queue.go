@@ -134,7 +134,7 @@ type Batch struct {
 	// ExpectedRows and ExpectedTotal are the sender's numbers, or 0 and an unset amount.
 	ExpectedRows  int64
 	ExpectedTotal paymentsvc.Amount
-	// Rejected is the number of invalid rows in the import with the fewest.
+	// Rejected is the number of invalid rows in the complete import with the fewest.
 	Rejected int64
 	// References identifies the references of the rows, such as their SHA-256, or is "" before the first payout.
 	References string
@@ -144,7 +144,8 @@ type Batch struct {
 }
 
 // AddBatch stores a batch in your transaction and returns the stored batch. It ignores Line, Complete, Pruned and
-// CreatedAt of b. If the ID exists, AddBatch only reduces Rejected, and sets References if they are "".
+// CreatedAt of b. If the ID exists, AddBatch only changes Rejected, which it does not increase in a complete batch, and
+// sets References if they are "".
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
 		return Batch{}, fmt.Errorf("%w: Batch.ID is required; ID and Name must be UTF-8 without NUL, and %d bytes or less",

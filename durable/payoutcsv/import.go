@@ -135,26 +135,33 @@ func (i *importer) open(ctx context.Context) error {
 			return err
 		}
 		return i.try(ctx, func(tx *sql.Tx) (err error) {
-			i.batch, err = i.addBatch(ctx, tx, "")
+			i.batch, err = i.addBatch(ctx, tx, i.result.Report.Rejected, "")
 			return err
 		})
 	})
 }
 
-// addBatch stores the batch. If the batch exists, addBatch only reduces the number of rejected rows, and sets the references
-// of a batch without references.
-func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, references string) (durable.Batch, error) {
+// addBatch stores the batch, see [durable.Store.AddBatch].
+func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, rejected int64, refs string) (durable.Batch, error) {
 	return i.Store.AddBatch(ctx, tx, durable.Batch{
 		ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
-		Rejected: i.result.Report.Rejected, References: references,
+		Rejected: rejected, References: refs,
 	})
 }
 
 // claim stores the references of the file before its first payout. It returns an error if another Import has stored
-// payouts with other references.
-func (i *importer) claim(ctx context.Context, tx *sql.Tx) error {
-	batch, err := i.addBatch(ctx, tx, i.references)
-	if err == nil && batch.References != i.references {
+// payouts with other references. At the end it stores the number of rejected rows, because an interrupted Import may
+// lack payouts.
+func (i *importer) claim(ctx context.Context, tx *sql.Tx, complete bool) error {
+	rejected, refs := i.batch.Rejected, ""
+	if complete {
+		rejected = i.result.Report.Rejected
+	}
+	if len(i.payouts) > 0 {
+		refs = i.references
+	}
+	batch, err := i.addBatch(ctx, tx, rejected, refs)
+	if err == nil && batch.References != "" && batch.References != i.references {
 		err = fmt.Errorf("%w: an earlier import of this file read other references: import it with the options of that "+
 			"import (-columns)", durable.ErrInvalid)
 	}
@@ -257,14 +264,12 @@ func (i *importer) store(ctx context.Context, complete bool) error {
 	for {
 		var queued []durable.Queued
 		err := i.transaction(ctx, func(tx *sql.Tx) (err error) {
+			if err := i.claim(ctx, tx, complete); err != nil {
+				return err
+			}
 			if !i.batch.Complete && (complete || i.line > i.batch.Line) {
 				to := max(i.line, i.batch.Line)
 				if err := i.Store.AdvanceBatch(ctx, tx, i.batch.ID, i.batch.Line, to, complete); err != nil {
-					return err
-				}
-			}
-			if len(i.payouts) > 0 {
-				if err := i.claim(ctx, tx); err != nil {
 					return err
 				}
 			}

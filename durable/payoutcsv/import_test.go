@@ -129,11 +129,11 @@ func TestImportRejectsAnotherColumnForTheReferences(t *testing.T) {
 // An earlier file has paid the first thousand rows, and each import by invoice rejects the other thousand rows.
 func TestImportRejectsAnotherColumnDespiteRejectedRows(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c ImportConfig) {
-		try := func(ctx context.Context, column, file string) {
+		try := func(ctx context.Context, column, file string, other bool) {
 			c.Columns = map[string]string{"reference": column}
 			c.Ignore = slices.DeleteFunc([]string{"id", "code", "invoice", "note"}, func(s string) bool { return s == column })
 			_, err := Import(ctx, c, strings.NewReader(file))
-			assert.Equal(t, column == "id" || column == "code", errors.Is(err, durable.ErrInvalid), err)
+			assert.Equal(t, other, errors.Is(err, durable.ErrInvalid), err)
 			rows := len(stored(t, c))
 			assert.Equal(t, batchRows, rows, column)
 		}
@@ -142,16 +142,16 @@ func TestImportRejectsAnotherColumnDespiteRejectedRows(t *testing.T) {
 			paid += fmt.Sprintf("a-%d,b-%d,c-%d,,1,x\n", n, n, n)
 			open += fmt.Sprintf("d-%d,,,,1,x\n", n)
 		}
-		try(t.Context(), "invoice", paid)
+		try(t.Context(), "invoice", paid, false)
 		for rejected, file := range map[bool]string{false: paid + open, true: paid + "\n" + open} {
 			if rejected {
-				try(t.Context(), "note", file)
+				try(t.Context(), "note", file, false)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			c.Progress = func(Result) { cancel() }
-			try(ctx, "invoice", file)
+			try(ctx, "invoice", file, false)
 			for _, column := range []string{"id", "invoice", "id", "code", "note", "id"} {
-				try(t.Context(), column, file)
+				try(t.Context(), column, file, column != "invoice")
 			}
 		}
 	})
@@ -303,6 +303,51 @@ func TestImportContinuesAfterAnInterruption(t *testing.T) {
 		require.NoError(t, <-other)
 		assert.EqualValues(t, 3000, result.Done())
 		assert.Len(t, stored(t, c), 3000)
+	})
+}
+
+func TestIncompleteImportDoesNotLookComplete(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		content := strings.Replace(fileOf(2500), "salary-0002,1.25,", "salary-0002,1.255,", 1)
+		interrupt := func(content string) {
+			ctx, cancel := context.WithCancel(t.Context())
+			interrupted := c
+			interrupted.Scale, interrupted.Progress = 3, func(Result) { cancel() } // accepts all rows
+			_, err := Import(ctx, interrupted, strings.NewReader(content))
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		requireBatch := func(id string, complete bool, rejected int64) {
+			t.Helper()
+			batch, err := c.Store.Batch(t.Context(), id)
+			require.NoError(t, err)
+			assert.Equal(t, complete, batch.Complete)
+			assert.Equal(t, rejected, batch.Rejected)
+		}
+		id := imported(t, c, content).Batch
+		interrupt(content)
+		requireBatch(id, true, 1)
+
+		interrupt(content + "\n")
+		id = imported(t, c, content+"\n").Batch
+		requireBatch(id, true, 1)
+	})
+}
+
+// Each row has an empty note, so the import by note has no payout.
+func TestImportByAnotherColumnDoesNotCompleteTheFile(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, c ImportConfig) {
+		content := "note," + strings.ReplaceAll(strings.TrimSuffix(fileOf(2500), "\n"), "\n", "\n,") + "\n"
+		ctx, cancel := context.WithCancel(t.Context())
+		interrupted := c
+		interrupted.Ignore, interrupted.Progress = []string{"note"}, func(Result) { cancel() }
+		_, err := Import(ctx, interrupted, strings.NewReader(content))
+		require.ErrorIs(t, err, context.Canceled)
+		c.Columns, c.Ignore = map[string]string{"reference": "note"}, []string{"reference"}
+		requireImportError(t, c, content, durable.ErrInvalid, "read other references")
+		for batch, err := range c.Store.Batches(t.Context()) {
+			require.NoError(t, err)
+			assert.False(t, batch.Complete)
+		}
 	})
 }
 

@@ -90,12 +90,13 @@ func (l *Ledger) batches(ctx context.Context, on rowser, end string, args ...any
 }
 
 // AddBatch stores a batch in the caller's transaction and returns the stored batch. If the ID exists, AddBatch only
-// reduces Rejected, and sets References if they are "".
+// changes Rejected, which it does not increase in a complete batch, and sets References if they are "".
 func (l *Ledger) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
 	if _, err := l.exec(ctx, tx, `INSERT INTO durable_batches
 			(id, name, expected_rows, expected_total, rejected, refs, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, {now}) ON CONFLICT (id)
-		DO UPDATE SET rejected = {least}(durable_batches.rejected, excluded.rejected),
+		DO UPDATE SET rejected = CASE WHEN durable_batches.complete = 1 AND durable_batches.rejected < excluded.rejected
+			THEN durable_batches.rejected ELSE excluded.rejected END,
 			refs = CASE durable_batches.refs WHEN '' THEN excluded.refs ELSE durable_batches.refs END`,
 		b.ID, b.Name, b.ExpectedRows, b.ExpectedTotal, b.Rejected, b.References); err != nil {
 		return Batch{}, err
