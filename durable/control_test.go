@@ -364,15 +364,18 @@ func TestHoldOfAnUnknownRowIsNoRestore(t *testing.T) {
 	each(t, func(t *testing.T, db database) {
 		f := &service{before: func(int, string) error { return unanswered("") }}
 		s, clock := openClocked(t, db, Config{Service: f})
-		send(t, s, payouts("a", 1)...)
-		pass(t, db, clock, time.Second)
-		generation, err := s.HoldPayouts(t.Context(), "ada", "by hand")
-		require.NoError(t, err)
-		queue(t, s, payouts("b", 1)...)
-		pass(t, db, clock, time.Second)
-		runBatch(t, s, ErrHeld)
-		got := status(t, s)
-		assert.Equal(t, []any{generation, "ada", "by hand"}, []any{got.Generation, got.HoldBy, got.HoldReason})
+		userData := send(t, s, payouts("a", 1)...)[0].UserData
+		for _, reference := range []string{"b", "c"} { // between these holds, the row gets another state
+			pass(t, db, clock, time.Second)
+			generation, err := s.HoldPayouts(t.Context(), "ada", "by hand")
+			require.NoError(t, err)
+			queue(t, s, payouts(reference, 1)...)
+			pass(t, db, clock, time.Second)
+			runBatch(t, s, ErrHeld)
+			got := status(t, s)
+			assert.Equal(t, []any{generation, "ada", "by hand"}, []any{got.Generation, got.HoldBy, got.HoldReason})
+			require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, userData, "o", success)))
+		}
 	})
 }
 

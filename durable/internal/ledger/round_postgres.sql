@@ -21,7 +21,8 @@ control AS MATERIALIZED (
 		WHEN last_user <> ''
 			AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = last_user AND token = last_token OFFSET 0)
 			AND NOT EXISTS (SELECT 1 FROM durable_rows WHERE user_data = last_user
-				AND (claims > last_claims OR claims = last_claims AND claimed_at IN (last_claimed_at, held_at)) OFFSET 0)
+				AND (claims > last_claims OR claims = last_claims AND (claimed_at IN (last_claimed_at, held_at)
+					OR claimed_at BETWEEN last_claimed_at AND held_at)) OFFSET 0)
 			AND NOT EXISTS (SELECT 1 FROM durable_pruned WHERE id_high = last_high AND id_low = last_low OFFSET 0) THEN 'lost'
 		WHEN paused = 1 OR pause_until BETWEEN now + 1 AND now + {impossible} THEN 'paused'
 		WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END AS status

@@ -25,11 +25,13 @@ var (
 // split returns the statements of a file.
 func split(file string) []string { return strings.Split(strings.TrimSuffix(file, ";\n"), ";\n") }
 
-// controlSQLite reads whether a round may claim rows. The hashes of a pruned row are also evidence of its claim.
+// controlSQLite reads whether a round may claim rows. The hashes of a pruned row are also evidence of its claim, and so
+// is the time of a later hold, which [Ledger.Hold] stores as claimed_at.
 const controlSQLite = `SELECT CASE
 	WHEN $1 <> '' AND NOT EXISTS (SELECT 1 FROM durable_claims WHERE user_data = $1 AND token = $2)
 		AND NOT EXISTS (SELECT 1 FROM durable_rows
-			WHERE user_data = $1 AND (claims > $3 OR claims = $3 AND claimed_at IN ($4, held_at)))
+			WHERE user_data = $1 AND (claims > $3
+				OR claims = $3 AND (claimed_at IN ($4, held_at) OR claimed_at BETWEEN $4 AND held_at)))
 		AND NOT EXISTS (SELECT 1 FROM durable_pruned WHERE id_high = $5 AND id_low = $6) THEN 'lost'
 	WHEN paused = 1 OR pause_until BETWEEN {now} + 1 AND {now} + {impossible} THEN 'paused'
 	WHEN pause_until > 0 THEN 'elapsed' ELSE 'open' END, generation, run_length FROM durable_control`
