@@ -2,6 +2,7 @@ package durable
 
 import (
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +127,19 @@ func TestWithoutPendingReviewAgeIsNoReason(t *testing.T) {
 	}
 	_, err := Open(t.Context(), db.DB, config(Config{PendingReview: -1}))
 	require.ErrorIs(t, err, ErrInvalid)
+}
+
+func TestBatchesHaveOnlyTextThatBothDatabasesStore(t *testing.T) {
+	eachStore(t, func(t *testing.T, db database, s *Store) {
+		tx := begin(t, db.DB)
+		for _, text := range []string{"\x00", "\xff", strings.Repeat("x", maxReference+1)} {
+			for _, b := range []Batch{{ID: text}, {ID: "file", Name: text}, {ID: "file", References: text}} {
+				_, err := s.AddBatch(t.Context(), tx, b)
+				require.ErrorIs(t, err, ErrInvalid)
+			}
+		}
+		require.NoError(t, tx.Rollback())
+	})
 }
 
 func TestRowsReadPagesByKey(t *testing.T) {

@@ -147,9 +147,9 @@ type Batch struct {
 // CreatedAt of b. If the ID exists, AddBatch only changes Rejected, which it does not increase in a complete batch, and
 // sets References if they are "".
 func (s *Store) AddBatch(ctx context.Context, tx *sql.Tx, b Batch) (Batch, error) {
-	if b.ID == "" || !plain(b.ID) || !plain(b.Name) {
-		return Batch{}, fmt.Errorf("%w: Batch.ID is required; ID and Name must be UTF-8 without NUL, and %d bytes or less",
-			ErrInvalid, maxReference)
+	if b.ID == "" || !plain(b.ID) || !plain(b.Name) || !plain(b.References) {
+		return Batch{}, fmt.Errorf("%w: Batch.ID is required; ID, Name and References must be UTF-8 without NUL, "+
+			"and %d bytes or less", ErrInvalid, maxReference)
 	}
 	stored, err := s.ledger.AddBatch(ctx, tx, ledger.Batch(b))
 	if err != nil {

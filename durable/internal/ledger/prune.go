@@ -167,7 +167,8 @@ type hashes struct {
 	Order  int64 `json:"o"`
 }
 
-// prune deletes the rows last. Until then it may wait for the import of a batch, but imports do not wait for prune.
+// prune deletes the rows last, after it has locked their batches. So an import, which locks its batch first, cannot
+// deadlock with prune.
 func (l *Ledger) prune(ctx context.Context, tx *sql.Tx, k row.Kind, age int64, found []string) (int, error) {
 	rows, err := l.lockPrunable(ctx, tx, k, age, found)
 	if err != nil || len(rows) == 0 {
