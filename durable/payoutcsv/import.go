@@ -85,9 +85,9 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts. With another column of references, the same file would be
-// paid again. So Import returns an error wrapping [durable.ErrInvalid] if an earlier import with a payout has read other
-// references in the file. After a lost connection, Import repeats the transaction for up to c.Wait. If the transaction
-// had committed, its payouts count as Known.
+// paid again. So Import returns an error wrapping [durable.ErrInvalid] if an earlier import has stored payouts of the
+// file under other references. After a lost connection, Import repeats the transaction for up to c.Wait. If the
+// transaction had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or an error wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.
@@ -141,8 +141,8 @@ func (i *importer) open(ctx context.Context) error {
 	})
 }
 
-// addBatch stores the batch. If the batch exists, addBatch only reduces the number of rejected rows, and sets the references
-// of a batch without references.
+// addBatch stores the batch. If the batch exists, addBatch only reduces the number of rejected rows, and sets
+// references if the batch has none.
 func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, references string) (durable.Batch, error) {
 	return i.Store.AddBatch(ctx, tx, durable.Batch{
 		ID: i.result.Batch, Name: i.Name, ExpectedRows: i.ExpectRows, ExpectedTotal: i.ExpectTotal,
