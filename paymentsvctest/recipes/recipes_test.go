@@ -1,5 +1,5 @@
 // Package recipes_test has tests for your code, with a small shop and its payouts in your code's place. Copy this file,
-// and replace the part between the two lines of dashes. The tests need its names.
+// and replace the part between the two lines of dashes, but keep its names. docs/testing.md describes the tests.
 package recipes_test
 
 import (
@@ -64,7 +64,7 @@ func newShop(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client
 	return s
 }
 
-// checkout starts a payment, unless an earlier checkout may have started it. Then it reconciles the payment.
+// checkout starts a payment, unless an earlier checkout may have started it. It reconciles an unknown outcome.
 func (s *shop) checkout(userData string) error {
 	if s.insert(userData) { // committed before the call
 		_, err := s.client.InitPayment(context.Background(), paymentsvc.PaymentTypeCard, paymentsvc.PaymentRequest{
@@ -225,7 +225,7 @@ func TestLostResponseIsNotPaidTwice(t *testing.T) {
 			srv.AssertOrders(t, orders) // includes starts with a new user_data
 			srv.AssertNoneRejected(t)
 			for _, o := range srv.Orders() {
-				if !o.Amount.Equal(price) { // not 1990
+				if !o.Amount.Equal(price) { // not in cents
 					t.Errorf("the amount is %s", o.Amount)
 				}
 			}

@@ -207,6 +207,10 @@ var notRun = map[string][]string{
 		"go get github.com/paymentsvc/paymentsvc",
 		"go get github.com/paymentsvc/paymentsvc/durable/riverqueue",
 	},
+	"TestPageOfTestingCopiesTheRecipes does": {
+		"dir=$(go list -m -f '{{.Dir}}' github.com/paymentsvc/paymentsvc)",
+		`sed s/recipes_test/shop/ "$dir/paymentsvctest/recipes/recipes_test.go" >recipes_test.go`,
+	},
 	"the repository is already cloned": {"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc"},
 	"the command installs a release": {
 		"go install github.com/paymentsvc/paymentsvc/cmd/paymentsvc@latest",

@@ -2,13 +2,10 @@ package docs_test
 
 import (
 	"fmt"
-	"go/parser"
-	"go/token"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -23,34 +20,8 @@ import (
 
 const recipes = root + "/paymentsvctest/recipes/recipes_test.go"
 
-// TestPageOfTestingCompiles compiles the Go blocks of docs/testing.md as one file.
-func TestPageOfTestingCompiles(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), recipes, nil, parser.ImportsOnly)
-	require.NoError(t, err)
-	dir, write := module(t)
-	var text strings.Builder
-	for _, b := range pages(t)["docs/testing.md"].blocks {
-		if b.lang == "go" {
-			text.WriteString(b.text + "\n")
-		}
-	}
-	imports := ""
-	for _, spec := range file.Imports {
-		name := path.Base(strings.Trim(spec.Path.Value, `"`))
-		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(text.String()) {
-			imports += "import " + spec.Path.Value + "\n"
-		}
-	}
-	require.Greater(t, strings.Count(imports, "\n"), 3)
-	write("shop/shop_test.go", "package shop\n"+imports+text.String())
-	vet := exec.CommandContext(t.Context(), "go", "vet", "./shop")
-	vet.Dir = dir
-	output, err := vet.CombinedOutput()
-	assert.NoError(t, err, "%s", output)
-}
-
-// TestPageOfTestingCopiesTheRecipes runs the commands of docs/testing.md that copy the recipes, and the copy, in a module
-// that requires only the SDK.
+// TestPageOfTestingCopiesTheRecipes copies the recipes with the commands of docs/testing.md, and runs the copy in a
+// module that requires only the SDK. TestGoCodeIsCompiled finds the blocks of the page in the recipes.
 func TestPageOfTestingCopiesTheRecipes(t *testing.T) {
 	dir, write := module(t)
 	here, err := filepath.Abs(root)
