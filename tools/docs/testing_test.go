@@ -145,7 +145,7 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		{equal, "int64(cents(n.Amount)) == int64(cents(price))", ships},
 		{equal, "float32(cents(n.Amount)/100) == float32(cents(price)/100)", ships},
 		{equal, "n.Amount.Cmp(price) >= 0", ships},
-		{"Tolerance: time.Minute", "Tolerance: paymentsvc.AnyAge", ships},
+		{"{secret}, Tolerance: time.Minute", "{secret}, Tolerance: paymentsvc.AnyAge", ships},
 		{failing, failing + "		return nil\n", ships},
 		{failing, failing + "		s.seen[n.Key()] = true\n", ships},
 		{"webhook.Handler(s.Notified)", "checked(webhook.Handler(s.Notified))", ships},
