@@ -177,7 +177,7 @@ func (e *Error) Is(target error) bool {
 // copy is safe too.
 func (e Error) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// String returns the text of Error, for printers that do not call a pointer's methods on a copy.
+// String returns the text of Error, for printers of a copy, because only a pointer has the method Error.
 func (e Error) String() string { return e.Error() }
 
 // MarshalJSON writes the text of Error and the fields for a log, without Header and Body.
@@ -250,7 +250,7 @@ func (e *ServiceError) Error() string {
 // Format writes the text of Error under every verb, because %+v and %#v would print Code and Message.
 func (e ServiceError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// String returns the text of Error, for printers that do not call a pointer's methods on a copy.
+// String returns the text of Error, for printers of a copy, because only a pointer has the method Error.
 func (e ServiceError) String() string { return e.Error() }
 
 // MarshalJSON writes the text of Error without Code and Message. It returns only errors of encoding/json.

@@ -120,7 +120,7 @@ func contentOf(raw json.RawMessage) []byte {
 // NotificationError is a correctly signed body that section 6 does not allow. The body is not a forgery, because the
 // service signed it. errors.Is finds [ErrMalformedNotification].
 type NotificationError struct {
-	// Raw is the body. Encoders that call methods do not write it.
+	// Raw is the body. Encoders that call MarshalJSON, MarshalText or MarshalBinary do not write it.
 	Raw []byte
 	// Err names the field and its fault, or the fault of the whole body.
 	Err error
@@ -145,7 +145,7 @@ func (e *NotificationError) Unwrap() []error {
 // Format writes the text of Error under every verb, because %#v and %x would print Raw.
 func (e NotificationError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// String returns the text of Error, for printers that do not call a pointer's methods on a copy.
+// String returns the text of Error, for printers of a copy, because only a pointer has the method Error.
 func (e NotificationError) String() string { return e.Error() }
 
 // MarshalJSON writes the text of Error without Raw.

@@ -283,8 +283,8 @@ func (s Secret) isLine() bool {
 type HMACConfig struct {
 	// Scheme is required.
 	Scheme Scheme
-	// Secret is the project secret key. It is required. Text must not begin with a byte order mark or end in a line
-	// break.
+	// Secret is the project secret key. It is required. A text key must not begin with a byte order mark or end in a
+	// line break.
 	Secret Secret
 	// SecretEndsInLineBreak accepts text with a line break at the end, for a service with such a key.
 	SecretEndsInLineBreak bool

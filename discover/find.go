@@ -38,7 +38,8 @@ type Options struct {
 	Workers int
 	// MaxMatches limits [Result.Matches]; 0 means 20.
 	MaxMatches int
-	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. Find waits for each call.
+	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. The search continues
+	// during a call, but Find returns after the last call.
 	Progress func(Progress)
 }
 
@@ -48,11 +49,11 @@ type Options struct {
 // share a scheme. If requests and notifications have different schemes, search them separately and use
 // [canonical.ByKind].
 //
-// Find searches a sample up to the first text with its signature, and then finds the compositions of this text.
-// Unless a composition explains all samples, Find searches the next sample. Find checks the Scheme of each [Match]
-// against the signatures of its samples. Without a match the error wraps [ErrNoMatch]. If ctx ends, Find returns the
-// wrapped error of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain neither the
-// secret nor a body. A match can be unsafe: see [Match.Warnings].
+// Find stops at the first text that produces the sample's signature, and then finds compositions of this text. Unless a
+// composition explains all samples, Find searches the next sample. Find checks the Scheme of each [Match] against the
+// signatures of its samples. Without a match the error wraps [ErrNoMatch]. If ctx ends, Find returns the wrapped error
+// of ctx within milliseconds. A [*SampleError] describes a wrong sample. Errors contain neither the secret nor a body.
+// A match can be unsafe: see [Match.Warnings].
 //
 // Find does not search signatures other than HMAC-SHA256, texts outside the samples and Options.Words, fields of a
 // body other than a JSON object, more than eight single fields in an order other than the body's, or long
@@ -103,7 +104,7 @@ type finder struct {
 	stages    [][]*stage // stages by index of the sample
 	search    search
 	check     *checker
-	progress  chan string // receives each next family; nil without Options.Progress
+	progress  chan string // receives the description of each new family; nil without Options.Progress
 }
 
 func newFinder(ctx context.Context, in []Sample, o Options) (*finder, error) {
@@ -267,7 +268,7 @@ type Match struct {
 	// Description describes the scheme in words.
 	Description string
 	// Warnings has a sentence per weakness, such as an unsigned body, field or timestamp, or an ambiguous canonical
-	// string, whose recorded signature fits another message. Unsigned method, address and headers do not count.
+	// string, which two messages can share. Unsigned method, address and headers do not count.
 	Warnings []string
 	// Samples names the explained samples. In [Result.Matches] these are all samples.
 	Samples []string

@@ -149,7 +149,7 @@ func (s *stage) count() {
 type tally [2]float64
 
 // tallies counts the texts of each group that fit every separator, or only some separators; see fits. It returns the
-// latter separators.
+// separators of the tied texts.
 func (s *stage) tallies() map[string]bool {
 	all := map[string]bool{}
 	for i := range s.groups {

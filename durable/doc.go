@@ -18,8 +18,9 @@
 //
 //	row, err := store.Pay(ctx, durable.NewPayment{Key: basket, Type: paymentsvc.PaymentTypeCard, Amount: amount})
 //	// No two purchases may have one basket. For StatePending, show a page with a link to row.RedirectURL instead of a
-//	// redirect, because the payer may have paid already. For StateSucceeded, thank the payer. For StateFailed and StateRejected, offer a
-//	// new attempt with a new Key. For any other state, and any row with a ReviewReason, show "we are finding out".
+//	// redirect, because the payer may have paid already. For StateSucceeded, thank the payer. For StateFailed and
+//	// StateRejected, offer a new attempt with a new Key. For any other state, and any row with a ReviewReason, show
+//	// "we are finding out".
 //
 //	queued, err := store.QueuePayouts(ctx, tx, durable.NewPayout{Reference: "salary-1", Amount: amount, Destination: to})
 //

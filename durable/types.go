@@ -181,9 +181,9 @@ func (r Row) LogValue() slog.Value {
 
 // Event is the argument of [Config].OnChange.
 //
-// OnChange runs in the transaction that changes the row, after a savepoint. If it returns nil, its writes with tx commit
-// once, together with the change. On SQLite it must use only tx, because the database has one connection. The row may
-// need review, see Row.ReviewReason, for example after an earlier SUCCESS with another amount.
+// OnChange runs in the transaction that changes the row, after a savepoint. If it returns nil, its writes with tx
+// commit once, together with the change. On SQLite it must use only tx, because the database has one connection. The
+// row may need review (Row.ReviewReason), for example after an earlier SUCCESS with another amount.
 //
 // After an error of OnChange in [Store.Notified], the row does not change, and Notified returns the error. The
 // notification stays stored, and Run applies it later, because the document does not specify whether the service

@@ -18,7 +18,8 @@
 //		srv.AssertAllSigned(t)
 //	}
 //
-// The page docs/testing.md of the repository has complete tests of a checkout and of a webhook.
+// recipes/recipes_test.go has complete tests of a checkout, a webhook and payouts, to copy. docs/testing.md describes
+// them.
 //
 // [New] returns the fake as an http.Handler, and [Server.Listen] serves it at its own address. [Start] does both for a
 // test, and closes the fake at the end of the test. [StartInMemory] needs no socket, for tests in the fake time of

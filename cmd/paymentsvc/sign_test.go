@@ -55,7 +55,8 @@ func TestSignAsCurlAndHTTPKeepsEveryByte(t *testing.T) {
 	d.write("it's.json", `{"destination":"79990000000"}`)
 	assert.Zero(t, d.run("sign", "it's.json", "-as=curl", "-url=http://127.0.0.1:1/a", "-method", "put"))
 	assert.Contains(t, d.stdout.String(),
-		`curl --disable --globoff --path-as-is --request PUT http://127.0.0.1:1/a --header 'content-type: application/json'`)
+		"curl --disable --silent --show-error --globoff --path-as-is --request PUT http://127.0.0.1:1/a "+
+			"--header 'content-type: application/json'")
 	assert.Contains(t, d.stdout.String(), ` --data-binary '@it'\''s.json'`)
 	if _, err := os.Stat("/dev/null"); err == nil {
 		assert.Zero(t, d.run("sign", "/dev/null", "-as=curl", "-url=http://127.0.0.1:1/a"))

@@ -85,9 +85,9 @@ func (r Result) Done() int64 { return r.New + r.Known + r.Conflicts }
 //
 // Import is idempotent, because a reference identifies a payout. Importing a file again, or after an interruption, adds
 // the missing payouts and does not change stored payouts. With another column of references, the same file would be
-// paid again. So Import returns an error wrapping [durable.ErrInvalid] if an earlier import with a payout has read other
-// references in the file. After a lost connection, Import repeats the transaction for up to c.Wait. If the transaction
-// had committed, its payouts count as Known.
+// paid again. So Import returns an error wrapping [durable.ErrInvalid] if an earlier import has stored payouts of the
+// file under other references. After a lost connection, Import repeats the transaction for up to c.Wait. If the
+// transaction had committed, its payouts count as Known.
 //
 // Import returns an error of [Check], ctx or file.Seek, or an error wrapping [ErrDatabase], [ErrFileChanged] or
 // [durable.ErrInvalid]. The Result covers the payouts stored before the error.

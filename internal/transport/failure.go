@@ -60,6 +60,9 @@ func shown(err error) string {
 		var texts []string
 		for _, err := range e.Unwrap() {
 			texts = append(texts, shown(err))
+			if errors.Is(err, ErrRepeated) {
+				break // the next text is how the transport happened to notice the stop
+			}
 		}
 		return strings.Join(texts, ": ")
 	}

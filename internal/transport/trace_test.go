@@ -174,6 +174,9 @@ func TestRepeatedErrorIsCanceledOnlyByTheCaller(t *testing.T) {
 	err := repeatedError(ctx, context.Canceled)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.ErrorIs(t, err, ErrRepeated)
+	stopped := repeatedError(t.Context(), &net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed})
+	assert.ErrorIs(t, stopped, net.ErrClosed)
+	assert.EqualError(t, ForLogs(stopped), ErrRepeated.Error(), "net/http may notice the stop in several ways")
 }
 
 // A wrapper signs a second delivery again, while it sends a request to another host in parallel.

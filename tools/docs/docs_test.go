@@ -142,8 +142,8 @@ func TestMapNamesExistInTheirFiles(t *testing.T) {
 func TestGoCodeIsCompiled(t *testing.T) {
 	var compiled strings.Builder
 	for _, pattern := range []string{
-		"*_test.go", "*/*.go", "durable/*/*.go", "examples/*/*.go", "examples/*/*/*.go", "tools/docs/*_test.go",
-		"tools/docs/*/*/*.go", "tools/docs/migrating/*.go", "tools/compat/*/*/*.go",
+		"*_test.go", "*/*.go", "paymentsvctest/*/*.go", "durable/*/*.go", "examples/*/*.go", "examples/*/*/*.go",
+		"tools/docs/*_test.go", "tools/docs/*/*/*.go", "tools/docs/migrating/*.go", "tools/compat/*/*/*.go",
 	} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
@@ -206,6 +206,10 @@ var notRun = map[string][]string{
 	"tools/compat/stranger runs the command": {
 		"go get github.com/paymentsvc/paymentsvc",
 		"go get github.com/paymentsvc/paymentsvc/durable/riverqueue",
+	},
+	"TestPageOfTestingCopiesTheRecipes does": {
+		"dir=$(go list -m -f '{{.Dir}}' github.com/paymentsvc/paymentsvc)",
+		`sed s/recipes_test/shop/ "$dir/paymentsvctest/recipes/recipes_test.go" >recipes_test.go`,
 	},
 	"the repository is already cloned": {"git clone https://github.com/paymentsvc/paymentsvc && cd paymentsvc"},
 	"the command installs a release": {

@@ -30,6 +30,7 @@ import (
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/canonical"
+	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
 // TestPagesQuoteTheErrorsOfTheSDK compares the error texts of the pages with errors of the SDK, in both directions. The
@@ -426,13 +427,26 @@ func (r *recorder) Helper() {}
 
 func (r *recorder) Errorf(format string, args ...any) { r.text += fmt.Sprintf(format, args...) }
 
+// service returns a fake service in memory and a client for it.
+func service(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
+	srv := paymentsvctest.StartInMemory(t, paymentsvctest.Config{
+		PartnerID: 7,
+		Projects:  []paymentsvctest.Project{{ID: 42, Secret: secret}},
+		Scheme:    scheme,
+		Repeated:  paymentsvctest.NewOrder,
+	})
+	client, err := paymentsvc.NewClient(srv.ClientConfig(42))
+	require.NoError(t, err)
+	return srv, client
+}
+
 // failedAssertions returns the messages of failed assertions.
 func failedAssertions(t *testing.T) (list []string) {
 	for _, wrong := range []paymentsvc.Signer{
 		signer(scheme.Canonical, secret+"\n"),
 		signer(canonical.Join("\n", canonical.Timestamp, canonical.BodySorted), secret),
 	} {
-		srv, client := service(t, nil)
+		srv, client := service(t)
 		client, err := client.ForProject(42, wrong)
 		require.NoError(t, err)
 		require.Error(t, startPayment(client))
@@ -440,7 +454,7 @@ func failedAssertions(t *testing.T) (list []string) {
 		srv.AssertAllSigned(r)
 		list = append(list, r.text)
 	}
-	srv, client := service(t, nil)
+	srv, client := service(t)
 	require.NoError(t, startPayment(client))
 	require.NoError(t, startPayment(client))
 	r := &recorder{TB: t}

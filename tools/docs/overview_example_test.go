@@ -137,3 +137,11 @@ var orders ordersTable
 type ordersTable struct{}
 
 func (ordersTable) Apply(context.Context, *paymentsvc.Notification) error { return nil }
+
+// scheme and secret are examples. The interface document does not specify how the service signs.
+var scheme = paymentsvc.Scheme{
+	Canonical: canonical.Join("\n", canonical.Timestamp, canonical.Body),
+	Encoding:  paymentsvc.Hex,
+}
+
+const secret paymentsvc.Secret = "project-secret-key-of-these-pages"

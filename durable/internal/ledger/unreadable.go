@@ -13,8 +13,8 @@ import (
 var ErrFull = errors.New("durable: " + strconv.Itoa(maxUnreadable) + " unreadable notifications wait for a review")
 
 const (
-	// maxUnreadable is the maximum number of unreviewed, and also of reviewed, unreadable notifications. Several processes
-	// together may store a few more.
+	// maxUnreadable limits the unreviewed unreadable notifications, and separately the reviewed notifications. Several
+	// processes together may store a few more.
 	maxUnreadable = 1000
 	// MaxUnreadableBytes is the maximum number of stored bytes of a notification.
 	MaxUnreadableBytes = 64 << 10

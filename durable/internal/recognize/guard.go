@@ -211,8 +211,8 @@ func (g *Guard) reason(before, now snapshot, saved, witnessed int64) string {
 // firstMark is the mark before any claim.
 const firstMark = 1
 
-// first stores the first mark, in the witness and then in the database. So a database with a mark proves that the witness
-// had one too. A repetition after a crash is harmless.
+// first stores the first mark, in the witness and then in the database. So a mark in the database proves that the
+// witness had a mark too. A repetition after a crash is harmless.
 func (g *Guard) first(ctx context.Context) error {
 	if err := g.save(ctx, firstMark); err != nil {
 		return err

@@ -133,7 +133,7 @@ func Code(form string, m Message, file string) (string, error) {
 // curlCommand returns a command for a POSIX shell.
 func curlCommand(m Message, file string) (string, error) {
 	// Without these options, curl reads ~/.curlrc, sends several requests for [1-3], and rewrites a path with dots.
-	words := []string{"curl", "--disable", "--globoff", "--path-as-is"}
+	words := []string{"curl", "--disable", "--silent", "--show-error", "--globoff", "--path-as-is"}
 	switch {
 	case m.Method == http.MethodHead && len(m.Body) > 0:
 		return "", errors.New("curl sends HEAD only without a body: use -as python")
