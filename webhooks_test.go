@@ -207,18 +207,22 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 	isOnly(t, newHook(t).Verify(nil, []byte(hookBody)), paymentsvc.ErrMissingHeader)
 }
 
-// internal/timestamp tests every form of a timestamp.
 func TestWebhookRejectsTimestampsOtherThanUnixSeconds(t *testing.T) {
 	for timestamp, reason := range map[string]string{
-		"":              "empty",
-		"+5":            "not digits, want Unix time in seconds",
-		"1700000000\n":  "not digits, want Unix time in seconds",
-		"-0":            "not digits, want Unix time in seconds",
-		"1e9":           "not digits, want Unix time in seconds",
-		"１７００００００００":    "not digits, want Unix time in seconds",
-		"007":           "leading zeros, want Unix time in seconds",
-		"1795908604000": "in milliseconds, want Unix time in seconds",
-		"253402300800":  "too large for Unix time in seconds",
+		"":                      "empty",
+		"+5":                    "not digits, want Unix time in seconds",
+		"1700000000\n":          "not digits, want Unix time in seconds",
+		"-0":                    "not digits, want Unix time in seconds",
+		"1e9":                   "not digits, want Unix time in seconds",
+		"１７００００００００":            "not digits, want Unix time in seconds",
+		"0":                     "0, want Unix time in seconds",
+		"007":                   "leading zeros, want Unix time in seconds",
+		"1795908604000":         "in milliseconds, want Unix time in seconds",
+		"1795908604000000":      "in microseconds, want Unix time in seconds",
+		"1795908604000000000":   "in nanoseconds, want Unix time in seconds",
+		"253402300800":          "too large for Unix time in seconds",
+		strings.Repeat("9", 38): "too large for Unix time in seconds",
+		"18446744073709551617":  "too large for Unix time in seconds", // 1 after an overflow
 	} {
 		// The signature is correct, so only the timestamp is wrong.
 		err := newHook(t, anyAge).Verify(hookHeader(timestamp, hookBody), []byte(hookBody))
