@@ -26,11 +26,10 @@ import (
 // mockDesk returns a desk with files, and without other settings.
 func mockDesk(t *testing.T, files map[string]string) *desk {
 	t.Helper()
-	d := newDesk(t)
+	d := deskWith(t, files)
 	d.now = time.Time{}
-	d.write(cli.SettingsFile, "{}")
-	for name, text := range files {
-		d.write(name, text)
+	if files[cli.SettingsFile] == "" {
+		d.write(cli.SettingsFile, "{}")
 	}
 	return d
 }

@@ -64,7 +64,7 @@ func DecodeOpen(data json.RawMessage) any {
 			return members
 		}
 	}
-	return json.RawMessage(bytes.Clone(data))
+	return data
 }
 
 // IsNil reports whether v is nil or a nil pointer, map, slice, function, channel or interface.
