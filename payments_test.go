@@ -221,6 +221,7 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 			"a list":               "[" + op.answer + "]",
 			"null":                 "null",
 			"a text":               `"ok"`,
+			"two byte order marks": "\ufeff\ufeff" + op.answer,
 			"two objects":          op.answer + op.answer,
 			"something behind it":  op.answer + "x",
 			"a known field twice":  `{"order_id":"a","order_id":"b",` + strings.TrimPrefix(op.answer, "{"),

@@ -221,16 +221,6 @@ func TestSignerZeroValueReturnsError(t *testing.T) {
 	require.Equal(t, errOfMine, failing.Sign(r, nil))
 }
 
-func TestSignerUsesCurrentTimeByDefault(t *testing.T) {
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	before := time.Now().Unix()
-	require.NoError(t, testSigner(t).Sign(r, nil))
-	seconds, err := strconv.ParseInt(r.Header.Get("Timestamp"), 10, 64)
-	require.NoError(t, err)
-	assert.GreaterOrEqual(t, seconds, before)
-	assert.LessOrEqual(t, seconds, time.Now().Unix())
-}
-
 func TestSchemeCanonicalReceivesRequest(t *testing.T) {
 	var seen paymentsvc.Message
 	signer, err := paymentsvc.NewHMACSigner(paymentsvc.HMACConfig{

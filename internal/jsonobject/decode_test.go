@@ -175,25 +175,6 @@ func TestDecodeRejects(t *testing.T) {
 	}
 }
 
-func TestDecodeLenientIgnoresOtherLetterCasesAndAByteOrderMark(t *testing.T) {
-	for data, want := range map[string]string{
-		"\ufeff" + ` {"order_id":"o","status":1}`:                          "",
-		`{"Order_ID":"x","order_id":"o","STATUS":2,"status":1,"Note":"x"}`: "",
-		"\ufeff\ufeff" + `{"order_id":"o","status":1}`:                     "not JSON",
-		`{"order_id":"o","Status":1}`:                                      "status: missing",
-	} {
-		var got answer
-		malformed, err := jsonobject.DecodeLenient([]byte(data), got.fields())
-		require.Empty(t, malformed, data)
-		if want != "" {
-			require.EqualError(t, err, want)
-			continue
-		}
-		require.NoError(t, err, data)
-		require.Equal(t, answer{orderID: "o", status: 1}, got)
-	}
-}
-
 func TestDecodeListsMalformedOptionalFields(t *testing.T) {
 	for data, want := range map[string][]string{
 		`{"order_id":"o","status":1,"note":5}`:                              {"note"},
@@ -272,16 +253,6 @@ func TestValueReturnsTheFirstNonEmptyMember(t *testing.T) {
 	} {
 		require.Equal(t, want, string(jsonobject.Value([]byte(data), "id")), data)
 	}
-}
-
-func TestElementReturnsANonEmptyElement(t *testing.T) {
-	for index, want := range map[string]string{
-		"0": `{"a":1}`, "1": ``, "2": `"b"`, "02": `"b"`, "3": ``, "-1": ``, "+0": ``, "": ``, "x": ``,
-		"99999999999999999999": ``,
-	} {
-		require.Equal(t, want, string(jsonobject.Element([]byte(`[{"a":1}, null, "b" ]`), index)), index)
-	}
-	require.Nil(t, jsonobject.Element([]byte(`{"0":1}`), "0"))
 }
 
 func TestDecodeReportsCutData(t *testing.T) {

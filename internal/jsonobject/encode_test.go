@@ -168,28 +168,6 @@ func TestEncodeOpenRejectsInvalidText(t *testing.T) {
 	}
 }
 
-func TestEncodeOpenReturnsTheErrorOfTheEncoder(t *testing.T) {
-	endless := map[string]any{"text": "\uFFFD"}
-	endless["self"] = endless
-	for _, in := range []any{
-		endless, map[string]any{"a": make(chan int)}, func() {}, map[string]any{"a": math.NaN()},
-		json.RawMessage(`{"a":`), json.RawMessage{}, json.RawMessage(`{}{}`),
-	} {
-		got, err := jsonobject.EncodeOpen(in)
-		require.Error(t, err)
-		require.NotErrorIs(t, err, jsonobject.ErrNotObject, "%T", in)
-		require.NotErrorIs(t, err, jsonobject.ErrInvalidText, "%T", in)
-		require.Nil(t, got)
-	}
-	refused := errors.New("refused")
-	_, err := jsonobject.EncodeOpen(failing{refused})
-	require.ErrorIs(t, err, refused)
-}
-
-type failing struct{ err error }
-
-func (f failing) MarshalJSON() ([]byte, error) { return nil, f.err }
-
 // circle can contain itself, because encoding/json visits each embedded type once.
 type circle struct{ *circle }
 
