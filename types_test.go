@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"math/big"
 	"net/http"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jarcoal/httpmock"
@@ -266,11 +268,18 @@ func TestRequestSendsSameBodyAfterQueue(t *testing.T) {
 	require.JSONEq(t, w.payout(t, payout), w.payout(t, queued(t, payout)))
 }
 
+// ownMap encodes as an object even when it is nil.
+type ownMap map[string]any
+
+func (ownMap) MarshalJSON() ([]byte, error) { return []byte(`{}`), nil }
+
 func TestRequestUnsetObjectStaysUnset(t *testing.T) {
 	w := newWire(t)
 	var nothing *cardData
 	for _, object := range []any{
-		nil, nothing, &nothing, map[string]any(nil), json.RawMessage(nil), json.RawMessage("null"),
+		nil, nothing, &nothing, map[string]any(nil), (*map[string]any)(nil), new(map[string]any), new(any), ownMap(nil),
+		(*big.Float)(nil), (*big.Int)(nil), (*time.Time)(nil), // types with MarshalText or MarshalJSON
+		json.RawMessage(nil), json.RawMessage("null"), json.RawMessage(" null\n"),
 	} {
 		r := paymentRequest()
 		r.CardData = object
