@@ -508,7 +508,8 @@ func TestNotSentNeedsProof(t *testing.T) {
 	})
 	responds := roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		httptrace.ContextClientTrace(r.Context()).GetConn("")
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(iotest.ErrReader(syscall.ECONNREFUSED))}, nil
+		broken := io.NopCloser(iotest.ErrReader(syscall.ECONNREFUSED))
+		return &http.Response{StatusCode: http.StatusOK, Body: broken}, nil
 	})
 	for _, test := range []struct {
 		name      string
