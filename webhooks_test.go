@@ -283,6 +283,11 @@ func TestWebhookToleranceIsExactToSecond(t *testing.T) {
 	require.EqualError(t, err, "paymentsvc: notification: timestamp too new: 5m1s ahead, tolerance 5m0s")
 	err = newHook(t).Verify(hookHeader("1699999699", hookBody), []byte(hookBody))
 	require.EqualError(t, err, "paymentsvc: notification: timestamp too old: 5m1s, tolerance 5m0s")
+	err = newHook(t).Verify(hookHeader(strconv.Itoa(year9999), hookBody), []byte(hookBody))
+	require.ErrorContains(t, err, "timestamp too new: more than 292 years ahead, tolerance 5m0s")
+	ahead := func(c *paymentsvc.WebhookConfig) { c.Now = func() time.Time { return time.Unix(hookNow+centuries, 0) } }
+	err = newHook(t, ahead).Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody))
+	require.ErrorContains(t, err, "timestamp too old: more than 292 years, tolerance 5m0s")
 }
 
 func TestWebhookUsesCurrentTimeByDefault(t *testing.T) {
