@@ -50,7 +50,7 @@ func EncodeOpen(v any) (json.RawMessage, error) {
 }
 
 // DecodeOpen reads an object with unknown members into a map if the map encodes to the same bytes. Otherwise it returns
-// data itself, for example because of long numbers or another order of members. It returns nil for no data and for null.
+// data itself, for example for long numbers or another order of members. It returns nil for no data and for null.
 func DecodeOpen(data json.RawMessage) any {
 	if len(data) == 0 || string(data) == "null" {
 		return nil
