@@ -139,12 +139,7 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 		}
 		b = []byte(text)
 	}
-	parsed, err := parseAmount(b)
-	if err != nil {
-		return err
-	}
-	*a = parsed
-	return nil
+	return a.parse(b)
 }
 
 // MarshalText returns the amount's text, which is empty if the amount is not set. The error is always nil.
@@ -156,12 +151,7 @@ func (a *Amount) UnmarshalText(b []byte) error {
 		*a = Amount{}
 		return nil
 	}
-	parsed, err := parseAmount(b)
-	if err != nil {
-		return err
-	}
-	*a = parsed
-	return nil
+	return a.parse(b)
 }
 
 // MarshalBinary returns the bytes of [Amount.MarshalText], for encoding/gob, CBOR, MessagePack and Redis. The error is
@@ -246,18 +236,19 @@ func (a *Amount) Scan(src any) error {
 		*a = Amount{}
 		return nil
 	case string:
-		return a.scanText([]byte(v))
+		return a.parse(bytes.TrimSpace([]byte(v))) // databases pad CHAR columns
 	case []byte:
-		return a.scanText(v)
+		return a.parse(bytes.TrimSpace(v))
 	case int64:
-		return a.scanText(strconv.AppendInt(nil, v, 10))
+		return a.parse(strconv.AppendInt(nil, v, 10))
 	default:
 		return fmt.Errorf("paymentsvc: amount: cannot be read from a column of type %T, keep it as text", src)
 	}
 }
 
-func (a *Amount) scanText(b []byte) error {
-	parsed, err := parseAmount(bytes.TrimSpace(b)) // databases pad CHAR columns
+// parse sets a to the amount in b. An error leaves a unchanged.
+func (a *Amount) parse(b []byte) error {
+	parsed, err := parseAmount(b)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package paymentsvc_test
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,42 +165,106 @@ func TestAmountReadsNullAsUnset(t *testing.T) {
 
 func TestAmountComparesByValue(t *testing.T) {
 	amount := paymentsvc.MustParseAmount
-	assert.True(t, amount("1.0").Equal(amount("1.00")))
 	assert.NotEqual(t, amount("1.0"), amount("1.00"), "== compares texts")
-	assert.False(t, amount("1.0").Equal(amount("1.01")))
-	assert.False(t, amount("1").Equal(amount("-1")))
-	assert.Equal(t, -1, amount("9").Cmp(amount("10")))
-	assert.Equal(t, 1, amount("-9").Cmp(amount("-10")))
-	assert.Equal(t, []int{-1, 0, 1}, []int{amount("-0.01").Sign(), amount("-0.00").Sign(), amount("0.01").Sign()})
+	// In ascending order; numbers between semicolons are equal.
+	ascending := strings.Split("-100 -100.00; -99.99; -10; -9; -1.1; -1.05 -1.050; -1 -1.0; -0.1; -0.01; 0 0.0 0.00; "+
+		"0.01; 0.09; 0.1 0.10; 0.11; 1 1.00; 1.05; 1.1; 9; 10 10.0; 99.99; 100; "+strings.Repeat("9", 64), "; ")
+	zero := slices.Index(ascending, "0 0.0 0.00")
+	for i, equalA := range ascending {
+		for j, equalB := range ascending {
+			for a := range strings.FieldsSeq(equalA) {
+				for b := range strings.FieldsSeq(equalB) {
+					require.Equal(t, cmp.Compare(i, j), amount(a).Cmp(amount(b)), "%s to %s", a, b)
+					require.Equal(t, i == j, amount(a).Equal(amount(b)), "%s to %s", a, b)
+					require.Equal(t, cmp.Compare(i, zero), amount(a).Sign(), a)
+				}
+			}
+		}
+	}
 }
 
 func TestAmountConvertsMinorUnitsExactly(t *testing.T) {
-	for text, units := range map[string]int64{"10.50": 1050, "0.00": 0, "-92233720368547758.08": math.MinInt64} {
-		made := paymentsvc.AmountFromMinor(units, 2)
-		require.Equal(t, paymentsvc.MustParseAmount(text), made, "parsing and AmountFromMinor return the same value")
-		require.True(t, made.IsSet())
-		got, err := made.Minor(2)
+	for _, tt := range []struct {
+		in    string
+		scale uint8
+		want  int64
+		err   error
+	}{
+		{"10.50", 2, 1050, nil}, {"10.50", 3, 10500, nil}, {"10.50", 1, 105, nil},
+		{"10.50", 0, 0, decimal.ErrInexact}, {"-0.001", 2, 0, decimal.ErrInexact}, {"7.000000", 0, 7, nil},
+		{"7", 2, 700, nil}, {"-0.07", 2, -7, nil}, {"-0.70", 2, -70, nil}, {"0", 0, 0, nil}, {"0", 255, 0, nil},
+		{"0.00", 0, 0, nil},
+
+		{"9223372036854775807", 0, math.MaxInt64, nil}, {"92233720368547758.07", 2, math.MaxInt64, nil},
+		{"0.9223372036854775807", 19, math.MaxInt64, nil}, {"9223372036854775808", 0, 0, decimal.ErrOverflow},
+		{"92233720368547758.08", 2, 0, decimal.ErrOverflow}, {"-9223372036854775808", 0, math.MinInt64, nil},
+		{"-92233720368547758.08", 2, math.MinInt64, nil}, {"-9223372036854775809", 0, 0, decimal.ErrOverflow},
+		{"-92233720368547758.09", 2, 0, decimal.ErrOverflow}, {"1", 19, 0, decimal.ErrOverflow},
+		{"9", 18, 9e18, nil}, {"1", 255, 0, decimal.ErrOverflow},
+		{strings.Repeat("9", 64), 0, 0, decimal.ErrOverflow},
+		{"18446744073709551616", 0, 0, decimal.ErrOverflow},
+	} {
+		got, err := paymentsvc.MustParseAmount(tt.in).Minor(tt.scale)
+		require.ErrorIs(t, err, tt.err, "%s at %d", tt.in, tt.scale)
+		require.Equal(t, tt.want, got, "%s at %d", tt.in, tt.scale)
+	}
+}
+
+func TestAmountFromMinorIsTheInverseOfMinor(t *testing.T) {
+	for _, tt := range []struct {
+		units int64
+		scale uint8
+		want  string
+	}{
+		{1050, 2, "10.50"}, {1050, 0, "1050"}, {5, 2, "0.05"}, {50, 2, "0.50"}, {-1050, 2, "-10.50"},
+		{-5, 2, "-0.05"}, {0, 0, "0"}, {0, 2, "0.00"}, {math.MaxInt64, 2, "92233720368547758.07"},
+		{math.MinInt64, 2, "-92233720368547758.08"}, {math.MinInt64, 19, "-0.9223372036854775808"},
+		{7, 255, "0." + strings.Repeat("0", 254) + "7"},
+	} {
+		made := paymentsvc.AmountFromMinor(tt.units, tt.scale)
+		require.Equal(t, tt.want, made.String())
+		units, err := made.Minor(tt.scale)
 		require.NoError(t, err)
-		require.Equal(t, units, got)
+		require.Equal(t, tt.units, units, tt.want)
+		if tt.scale <= decimal.MaxDigits {
+			require.Equal(t, paymentsvc.MustParseAmount(tt.want), made, "parsing returns the same value")
+		}
 	}
 	_, err := paymentsvc.ParseAmount(paymentsvc.AmountFromMinor(1, 65).String())
 	require.ErrorIs(t, err, decimal.ErrTooLong)
-	_, err = paymentsvc.MustParseAmount("10.505").Minor(2)
-	require.ErrorIs(t, err, decimal.ErrInexact)
-	_, err = paymentsvc.MustParseAmount("92233720368547758.08").Minor(2)
-	require.ErrorIs(t, err, decimal.ErrOverflow)
 }
 
-// internal/decimal tests the arithmetic.
 func TestAmountRoundsHalfAwayFromZero(t *testing.T) {
-	got, err := paymentsvc.AmountFromMinor(-29_9450, 4).Round(2)
+	nines := strings.Repeat("9", decimal.MaxDigits)
+	for _, tt := range []struct {
+		in    string
+		scale uint8
+		want  string
+	}{
+		{"29.949999999999999", 2, "29.95"}, {"0.30000000000000004", 2, "0.30"}, {"0.005", 2, "0.01"},
+		{"-0.005", 2, "-0.01"}, {"0.00499999", 2, "0.00"}, {"-0.004", 2, "0.00"}, {"1.4499", 1, "1.4"},
+		{"1.995", 2, "2.00"}, {"99.95", 1, "100.0"}, {"9.5", 0, "10"}, {"-9.5", 0, "-10"}, {"0.5", 0, "1"},
+		{"7", 2, "7.00"},
+		{"10.50", 2, "10.50"}, {"0", 2, "0.00"},
+		{"0." + nines, 63, "1." + strings.Repeat("0", 63)},
+	} {
+		got, err := paymentsvc.MustParseAmount(tt.in).Round(tt.scale)
+		require.NoError(t, err, tt.in)
+		require.Equal(t, paymentsvc.MustParseAmount(tt.want), got, "%s at %d", tt.in, tt.scale)
+	}
+	for _, tt := range []struct {
+		in    string
+		scale uint8
+	}{{"1", 64}, {"1", 255}, {"0", 65}, {nines, 1}, {"0." + nines, 65}} {
+		got, err := paymentsvc.MustParseAmount(tt.in).Round(tt.scale)
+		require.ErrorIs(t, err, decimal.ErrTooLong, "%.10s at %d", tt.in, tt.scale)
+		require.Equal(t, paymentsvc.Amount{}, got)
+	}
+	got, err := paymentsvc.AmountFromMinor(math.MaxInt64, 255).Round(2)
 	require.NoError(t, err)
-	require.Equal(t, paymentsvc.MustParseAmount("-29.95"), got)
+	require.Equal(t, "0.00", got.String())
 	_, err = paymentsvc.Amount{}.Round(2)
 	require.EqualError(t, err, "paymentsvc: amount is not set")
-	got, err = paymentsvc.MustParseAmount("1").Round(64)
-	require.ErrorIs(t, err, decimal.ErrTooLong)
-	require.Equal(t, paymentsvc.Amount{}, got)
 }
 
 func TestAmountEncodesAsJSONNumber(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // retries transient failures. Errors are [*Error].
 func (c *Client) GetBalance(ctx context.Context) (*Balance, error) {
 	id := c.ids()
-	return call[Balance](ctx, c, endpoint{path: "get_balance", idempotent: true}, &id)
+	return call[Balance](ctx, c, endpoint{path: "get_balance", idempotent: true}, &id, nil)
 }
 
 // Balance is the response of get_balance (sections 2.6 and 4.7).

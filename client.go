@@ -292,12 +292,15 @@ type response interface {
 	fields() (fields []jsonobject.Field, raw *json.RawMessage, malformed *[]string)
 }
 
-// call sends a request to the endpoint e, retries while that is safe and c.retry allows it, and decodes the response
-// into a new T.
+// call sends the body in to the endpoint e, retries while that is safe and c.retry allows it, and decodes the response
+// into a new T. It sends no request if err, the error of the body, is not nil.
 func call[T any, A interface {
 	*T
 	response
-}](ctx context.Context, c *Client, e endpoint, in any) (*T, error) {
+}](ctx context.Context, c *Client, e endpoint, in any, err error) (*T, error) {
+	if err != nil {
+		return nil, notSent(e.path, err)
+	}
 	if c == nil || c.transport == nil {
 		return nil, notSent(e.path, fmt.Errorf("%w: Client: %w: use NewClient", ErrInvalidRequest, errNotMade))
 	}

@@ -14,10 +14,7 @@ import (
 func (c *Client) InitForm(ctx context.Context, r PaymentRequest) (*InitFormResponse, error) {
 	e := endpoint{path: "init_form", proofs: []string{"redirect_url"}}
 	body, err := r.body(c.ids())
-	if err != nil {
-		return nil, notSent(e.path, err)
-	}
-	return call[InitFormResponse](ctx, c, e, body)
+	return call[InitFormResponse](ctx, c, e, body, err)
 }
 
 // InitFormResponse is the response of init_form (section 4.5).

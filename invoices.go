@@ -14,10 +14,7 @@ import (
 func (c *Client) InitInvoice(ctx context.Context, r PaymentRequest) (*InitInvoiceResponse, error) {
 	e := endpoint{path: "init_invoice", proofs: []string{"order_id", "invoice_url"}}
 	body, err := r.body(c.ids())
-	if err != nil {
-		return nil, notSent(e.path, err)
-	}
-	return call[InitInvoiceResponse](ctx, c, e, body)
+	return call[InitInvoiceResponse](ctx, c, e, body, err)
 }
 
 // InitInvoiceResponse is the response of init_invoice (section 4.6).

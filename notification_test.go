@@ -2,6 +2,7 @@ package paymentsvc_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/internal/decimal"
 )
 
 // withMember returns hookBody with another JSON value for a member, or without the member if value is "".
@@ -126,6 +128,9 @@ func TestNotificationListsMalformedOptionalFields(t *testing.T) {
 		"half a surrogate pair":   withMember("user_data", `"a\ud83d"`),
 		"twice":                   strings.Replace(hookBody, "{", `{"user_data":"order-2",`, 1),
 		"twice, null behind":      strings.Replace(hookBody, "}", `,"user_data":null}`, 1),
+		"twice, null before":      strings.Replace(hookBody, "{", `{"user_data":null,`, 1),
+		"three times":             strings.Replace(hookBody, "{", `{"user_data":"order-2","user_data":"order-3",`, 1),
+		"in other case behind it": strings.Replace(hookBody, "}", `,"USER_DATA":"order-2"}`, 1),
 		"in other case":           strings.Replace(hookBody, "user_data", "User_Data", 1),
 		"in other case beside it": strings.Replace(hookBody, "{", `{"USER_DATA":"order-2",`, 1),
 	} {
@@ -186,6 +191,8 @@ func TestNotificationErrorKeepsTheVerifiedBytes(t *testing.T) {
 				require.ErrorAs(t, err, &malformed)
 				assert.Equal(t, fault.body, string(malformed.Raw))
 				require.Error(t, malformed.Err)
+				isHuge := strings.Contains(fault.body, "1e1000000000")
+				require.Equal(t, isHuge, errors.Is(err, decimal.ErrTooLong), "the error of the amount")
 				if fault.field != "" {
 					assert.Contains(t, err.Error(), ": "+fault.field+": ", "the field is named")
 				}

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -505,6 +506,11 @@ func TestNotSentNeedsProof(t *testing.T) {
 		trace.GetConn("second")
 		return nil, syscall.ECONNREFUSED
 	})
+	responds := roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		httptrace.ContextClientTrace(r.Context()).GetConn("")
+		broken := io.NopCloser(iotest.ErrReader(syscall.ECONNREFUSED))
+		return &http.Response{StatusCode: http.StatusOK, Body: broken}, nil
+	})
 	for _, test := range []struct {
 		name      string
 		transport http.RoundTripper // nil is http.DefaultTransport
@@ -523,6 +529,7 @@ func TestNotSentNeedsProof(t *testing.T) {
 		{"a trusted one that reads the body before a connection", sendsThenAsks{}, true, paymentsvc.OutcomeUnknown, 1},
 		{"a trusted one that never asked for a connection", neverAsked, true, paymentsvc.OutcomeUnknown, 1},
 		{"a trusted one with a connection before the next", connectedBefore, true, paymentsvc.OutcomeUnknown, 1},
+		{"a trusted one with a broken response", responds, true, paymentsvc.OutcomeUnknown, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newClient(t, refusingPort(t), over(test.transport), func(cfg *paymentsvc.Config) {
@@ -587,24 +594,20 @@ func TestNotSentIsNotProvedByASignersRequests(t *testing.T) {
 	assert.Equal(t, 1, sent)
 }
 
-func TestNotSentAfterTheContextIsDone(t *testing.T) {
-	s := newService(t, answering(http.StatusOK, paymentAnswer))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	response, err := pay(ctx, newClient(t, s.base(), meddling(func(*http.Request) { t.Error("signed") })))
-	e := failed(t, response, err, paymentsvc.OutcomeNotSent)
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.Zero(t, e.Attempts)
-	assert.Empty(t, s.received())
-}
-
-func TestNotSentIfTheContextEndsWhileSigning(t *testing.T) {
-	s := newService(t, answering(http.StatusOK, paymentAnswer))
-	ctx, cancel := context.WithCancel(t.Context())
-	response, err := pay(ctx, newClient(t, s.base(), meddling(func(*http.Request) { cancel() })))
-	failed(t, response, err, paymentsvc.OutcomeNotSent)
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.Empty(t, s.received())
+func TestNotSentIfTheContextEndsBeforeOrWhileSigning(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		s := newService(t, answering(http.StatusOK, paymentAnswer))
+		ctx, cancel := context.WithCancel(t.Context())
+		if before {
+			cancel()
+		}
+		c := newClient(t, s.base(), meddling(func(*http.Request) { assert.False(t, before, "signed"); cancel() }))
+		response, err := pay(ctx, c)
+		e := failed(t, response, err, paymentsvc.OutcomeNotSent)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.True(t, !before || e.Attempts == 0, e.Attempts)
+		assert.Empty(t, s.received())
+	}
 }
 
 func TestNotSentAfterASignersError(t *testing.T) {

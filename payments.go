@@ -22,10 +22,7 @@ func (c *Client) InitPayment(ctx context.Context, t PaymentType, r PaymentReques
 	}
 	e := endpoint{path: "init_payment/" + string(t)}
 	body, err := r.body(c.ids())
-	if err != nil {
-		return nil, notSent(e.path, err)
-	}
-	return call[InitPaymentResponse](ctx, c, e, body)
+	return call[InitPaymentResponse](ctx, c, e, body, err)
 }
 
 // InitPaymentResponse is the response of init_payment (section 4.1).
@@ -72,10 +69,7 @@ func (r *InitPaymentResponse) OrderUUID() (uuid.UUID, error) {
 func (c *Client) StatusPayment(ctx context.Context, r StatusPaymentRequest) (*StatusResponse, error) {
 	e := endpoint{path: "status_payment", idempotent: true}
 	body, err := r.body(c.ids())
-	if err != nil {
-		return nil, notSent(e.path, err)
-	}
-	return call[StatusResponse](ctx, c, e, body)
+	return call[StatusResponse](ctx, c, e, body, err)
 }
 
 // StatusPaymentRequest identifies a payment by one of its two identifiers (section 4.2).

@@ -221,6 +221,7 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 			"a list":               "[" + op.answer + "]",
 			"null":                 "null",
 			"a text":               `"ok"`,
+			"two byte order marks": "\ufeff\ufeff" + op.answer,
 			"two objects":          op.answer + op.answer,
 			"something behind it":  op.answer + "x",
 			"a known field twice":  `{"order_id":"a","order_id":"b",` + strings.TrimPrefix(op.answer, "{"),
@@ -234,6 +235,8 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 		}
 		if op.name == "get_balance" {
 			answers["neither balance"] = `{"payout_balance":null,"expected_balance":"x","currency":"EUR"}`
+			answers["no balance"] = `{"currency":"EUR"}`
+			answers["a duplicate balance"] = `{"payout_balance":1,"payout_balance":1,"currency":"EUR"}`
 		}
 		for _, field := range required[op.name] {
 			renamed := func(name string) string { return strings.Replace(op.answer, `"`+field+`"`, `"`+name+`"`, 1) }
@@ -255,6 +258,9 @@ func TestEndpointReportsUnknownForMalformedResponse(t *testing.T) {
 				assert.ErrorIs(t, err, paymentsvc.ErrUnexpectedResponse)
 				assert.Equal(t, http.StatusOK, e.HTTPStatus)
 				assert.Equal(t, answer, string(e.Body))
+				if strings.HasSuffix(name, " balance") {
+					assert.ErrorContains(t, err, "payout_balance and expected_balance: missing")
+				}
 				if op.starts {
 					assert.Len(t, s.received(), 1, "a start is not sent again")
 				}
@@ -307,6 +313,10 @@ func TestEndpointListsMalformedOptionalFields(t *testing.T) {
 		{
 			"one balance", "get_balance", `{"payout_balance":1,"expected_balance":"x","currency":"EUR"}`,
 			[]string{"expected_balance"},
+		},
+		{
+			"a duplicate balance", "get_balance",
+			`{"payout_balance":1,"payout_balance":1,"expected_balance":2,"currency":"EUR"}`, []string{"payout_balance"},
 		},
 		{"the other balance", "get_balance", `{"payout_balance":null,"expected_balance":1,"currency":"EUR"}`, nil},
 	} {

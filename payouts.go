@@ -21,10 +21,7 @@ import (
 func (c *Client) InitPayout(ctx context.Context, r PayoutRequest) (*InitPayoutResponse, error) {
 	e := endpoint{path: "init_payout"}
 	body, err := r.body(c.ids())
-	if err != nil {
-		return nil, notSent(e.path, err)
-	}
-	return call[InitPayoutResponse](ctx, c, e, body)
+	return call[InitPayoutResponse](ctx, c, e, body, err)
 }
 
 // PayoutRequest is the body of init_payout (section 4.3). The Client adds partner_id and project_id.
@@ -134,10 +131,7 @@ func (r *InitPayoutResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]
 func (c *Client) StatusPayout(ctx context.Context, r StatusPayoutRequest) (*StatusResponse, error) {
 	e := endpoint{path: "status_payout", idempotent: true}
 	body, err := r.body(c.ids())
-	if err != nil {
-		return nil, notSent(e.path, err)
-	}
-	return call[StatusResponse](ctx, c, e, body)
+	return call[StatusResponse](ctx, c, e, body, err)
 }
 
 // StatusPayoutRequest identifies a payout by the order_id of [InitPayoutResponse] (section 4.4).

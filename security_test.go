@@ -24,6 +24,7 @@ import (
 	"log"
 	"log/slog"
 	"maps"
+	"math"
 	"math/big"
 	"net"
 	"net/http"
@@ -336,7 +337,9 @@ func TestSecurityRequestsShowNoCardData(t *testing.T) {
 // complainer is a json.Marshaler with card data in its error.
 type complainer struct{}
 
-func (complainer) MarshalJSON() ([]byte, error) { return nil, errors.New("bad card " + canary) }
+func (complainer) MarshalJSON() ([]byte, error) { return nil, errComplaint }
+
+var errComplaint = errors.New("bad card " + canary)
 
 func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 	echo := func(status int, header ...string) http.HandlerFunc {
@@ -398,7 +401,14 @@ func TestSecurityErrorsShowNothingOfRequestsAndResponses(t *testing.T) {
 
 func TestSecurityValidationErrorsShowNothing(t *testing.T) {
 	c := newClient(t, "http://127.0.0.1")
+	endless := map[string]any{"text": "\uFFFD"}
+	endless["self"] = endless
 	for name, card := range map[string]any{
+		"an object in itself":          endless,
+		"a channel":                    map[string]any{canary: make(chan int)},
+		"a number that is not one":     map[string]any{canary: math.NaN()},
+		"no bytes of JSON":             json.RawMessage{},
+		"two objects":                  json.RawMessage(`{}{}`),
 		"text":                         canary,
 		"a list":                       []string{canary},
 		"text that is not UTF-8":       map[string]any{"holder": canary + "\xff"},
@@ -413,6 +423,9 @@ func TestSecurityValidationErrorsShowNothing(t *testing.T) {
 		r.CardData = card
 		_, err := c.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, r)
 		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest, name)
+		assert.Equal(t, card == any(complainer{}), errors.Is(err, errComplaint), name)
+		_, encoding := json.Marshal(card)
+		assert.Equal(t, encoding != nil, strings.HasSuffix(err.Error(), "does not encode as JSON"), name)
 		errorShowsNothing(t, name, err)
 	}
 	payout := canaryPayout()

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"math/big"
 	"net/http"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jarcoal/httpmock"
@@ -266,11 +268,18 @@ func TestRequestSendsSameBodyAfterQueue(t *testing.T) {
 	require.JSONEq(t, w.payout(t, payout), w.payout(t, queued(t, payout)))
 }
 
+// ownMap encodes as an object even when it is nil.
+type ownMap map[string]any
+
+func (ownMap) MarshalJSON() ([]byte, error) { return []byte(`{}`), nil }
+
 func TestRequestUnsetObjectStaysUnset(t *testing.T) {
 	w := newWire(t)
 	var nothing *cardData
 	for _, object := range []any{
-		nil, nothing, &nothing, map[string]any(nil), json.RawMessage(nil), json.RawMessage("null"),
+		nil, nothing, &nothing, map[string]any(nil), (*map[string]any)(nil), new(map[string]any), new(any), ownMap(nil),
+		(*big.Float)(nil), (*big.Int)(nil), (*time.Time)(nil), // types with MarshalText or MarshalJSON
+		json.RawMessage(nil), json.RawMessage("null"), json.RawMessage(" null\n"),
 	} {
 		r := paymentRequest()
 		r.CardData = object
@@ -282,12 +291,16 @@ func TestRequestUnsetObjectStaysUnset(t *testing.T) {
 // A queue must not turn a rejected object into an accepted one.
 func TestRequestRejectsNonObjectsFromQueue(t *testing.T) {
 	c := newWire(t).client
-	for _, object := range []any{pan, 5, false, []string{pan}, []any{}, json.RawMessage(`"` + pan + `"`)} {
+	for _, object := range []any{
+		pan, "", 5, int64(4111111111111111), false, []string{pan}, []any{}, [1]cardData{{Number: pan}}, new(string),
+		[]byte(`{"number":"` + pan + `"}`), `{"number":"` + pan + `"}`, json.RawMessage(`["` + pan + `"]`),
+		json.RawMessage(`"` + pan + `"`), json.RawMessage(pan), json.Number(pan), uuid.Nil,
+	} {
 		r := paymentRequest()
 		r.CardData = object
 		_, err := r.JSON()
+		require.EqualError(t, err, "invalid request: CardData (card_data): does not encode as a JSON object")
 		require.ErrorIs(t, err, paymentsvc.ErrInvalidRequest)
-		require.NotContains(t, err.Error(), pan)
 
 		stored, err := json.Marshal(map[string]any{"amount": 1, "user_data": "u", "card_data": object})
 		require.NoError(t, err)

@@ -207,18 +207,22 @@ func TestWebhookRequiresOneValuePerHeader(t *testing.T) {
 	isOnly(t, newHook(t).Verify(nil, []byte(hookBody)), paymentsvc.ErrMissingHeader)
 }
 
-// internal/timestamp tests every form of a timestamp.
 func TestWebhookRejectsTimestampsOtherThanUnixSeconds(t *testing.T) {
 	for timestamp, reason := range map[string]string{
-		"":              "empty",
-		"+5":            "not digits, want Unix time in seconds",
-		"1700000000\n":  "not digits, want Unix time in seconds",
-		"-0":            "not digits, want Unix time in seconds",
-		"1e9":           "not digits, want Unix time in seconds",
-		"１７００００００００":    "not digits, want Unix time in seconds",
-		"007":           "leading zeros, want Unix time in seconds",
-		"1795908604000": "in milliseconds, want Unix time in seconds",
-		"253402300800":  "too large for Unix time in seconds",
+		"":                      "empty",
+		"+5":                    "not digits, want Unix time in seconds",
+		"1700000000\n":          "not digits, want Unix time in seconds",
+		"-0":                    "not digits, want Unix time in seconds",
+		"1e9":                   "not digits, want Unix time in seconds",
+		"１７００００００００":            "not digits, want Unix time in seconds",
+		"0":                     "0, want Unix time in seconds",
+		"007":                   "leading zeros, want Unix time in seconds",
+		"1795908604000":         "in milliseconds, want Unix time in seconds",
+		"1795908604000000":      "in microseconds, want Unix time in seconds",
+		"1795908604000000000":   "in nanoseconds, want Unix time in seconds",
+		"253402300800":          "too large for Unix time in seconds",
+		strings.Repeat("9", 38): "too large for Unix time in seconds",
+		"18446744073709551617":  "too large for Unix time in seconds", // 1 after an overflow
 	} {
 		// The signature is correct, so only the timestamp is wrong.
 		err := newHook(t, anyAge).Verify(hookHeader(timestamp, hookBody), []byte(hookBody))
@@ -279,6 +283,11 @@ func TestWebhookToleranceIsExactToSecond(t *testing.T) {
 	require.EqualError(t, err, "paymentsvc: notification: timestamp too new: 5m1s ahead, tolerance 5m0s")
 	err = newHook(t).Verify(hookHeader("1699999699", hookBody), []byte(hookBody))
 	require.EqualError(t, err, "paymentsvc: notification: timestamp too old: 5m1s, tolerance 5m0s")
+	err = newHook(t).Verify(hookHeader(strconv.Itoa(year9999), hookBody), []byte(hookBody))
+	require.ErrorContains(t, err, "timestamp too new: more than 292 years ahead, tolerance 5m0s")
+	ahead := func(c *paymentsvc.WebhookConfig) { c.Now = func() time.Time { return time.Unix(hookNow+centuries, 0) } }
+	err = newHook(t, ahead).Verify(hookHeader(hookClockShown, hookBody), []byte(hookBody))
+	require.ErrorContains(t, err, "timestamp too old: more than 292 years, tolerance 5m0s")
 }
 
 func TestWebhookUsesCurrentTimeByDefault(t *testing.T) {

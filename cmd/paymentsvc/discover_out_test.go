@@ -12,7 +12,7 @@ import (
 
 func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 	const first, both = `hex(timestamp "." body)`, `request hex(path "\n" body), notification hex(timestamp "." body)`
-	c := newDiscover(t, map[string]string{
+	c := deskWith(t, map[string]string{
 		"notification.http": signedText(t, first, "/hook", `{"event":"a"}`),
 		"request.http":      signedText(t, `hex(path "\n" body)`, "/v1/a", "{}"),
 		"same.http":         signedText(t, first, "/v1/a", "{}"),
@@ -62,7 +62,7 @@ func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 }
 
 func TestDiscoverOutKeepsFilesOfOthers(t *testing.T) {
-	c := newDiscover(t, map[string]string{"a.http": signedText(t, `hex(body)`, "/v1/a", discoverRequest)})
+	c := deskWith(t, map[string]string{"a.http": signedText(t, `hex(body)`, "/v1/a", discoverRequest)})
 	require.NoError(t, os.Mkdir(filepath.Join(c.dir, "out"), 0o700))
 	for _, test := range []struct{ text, code, want string }{
 		{"hex(bdy)", "", "-out: the scheme.txt in DIR has no scheme for this key; -replace overwrites the file"},

@@ -49,15 +49,6 @@ func signedText(t *testing.T, scheme, target, body string) string {
 	return head + "signature: " + signature + "\n\n" + body
 }
 
-func newDiscover(t *testing.T, files map[string]string) *desk {
-	t.Helper()
-	d := newDesk(t)
-	for name, text := range files {
-		d.write(name, text)
-	}
-	return d
-}
-
 func (d *desk) discover(args ...string) (code int, stdout, stderr string) {
 	d.t.Helper()
 	code = d.run(append([]string{"discover"}, args...)...)
@@ -69,7 +60,7 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	text := signedText(t, scheme, "/v1/init_payment/card", discoverRequest)
 	head, _, _ := strings.Cut(signedText(t, scheme, "/hook", discoverNotification), "\n\n")
 	signature := head[strings.LastIndex(head, " ")+1:]
-	c := newDiscover(t, map[string]string{
+	c := deskWith(t, map[string]string{
 		"a.http": text,
 		"crlf":   strings.ReplaceAll(text, "\n", "\r\n"),
 		"curl.txt": "curl -H 'timestamp: 1700000000' -H 'signature: " + signature +
@@ -114,7 +105,7 @@ func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
 }
 
 func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
-	c := newDiscover(t, map[string]string{
+	c := deskWith(t, map[string]string{
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
 		"b.http": signedText(t, `hex(timestamp "." body)`, "/hook", discoverNotification),
 		"c.http": signedText(t, `base64(timestamp "." body)`, "/hook", discoverNotification),
@@ -143,7 +134,7 @@ func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 }
 
 func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
-	c := newDiscover(t, map[string]string{
+	c := deskWith(t, map[string]string{
 		"hex":  "00112233445566778899aabbccddeeff",
 		"word": signedText(t, `hex("key-7:" timestamp), body unsigned`, "/a", discoverRequest),
 		"cut":  signedText(t, `hex(field("partner_id") field("amount") timestamp)`, "/a", discoverRequest),
@@ -164,7 +155,7 @@ func TestDiscoverKeysWordsAndWarnings(t *testing.T) {
 
 func TestDiscoverFindsNothing(t *testing.T) {
 	good := signedText(t, `hex(body)`, "/v1/a", `{"a":1}`)
-	c := newDiscover(t, map[string]string{"good": good, "bad": strings.Replace(good, `{"a":1}`, `{"a":2}`, 1)})
+	c := deskWith(t, map[string]string{"good": good, "bad": strings.Replace(good, `{"a":1}`, `{"a":2}`, 1)})
 	code, out, _ := c.discover("bad", "-effort", "0.0002")
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "none   for requests: discover: no composition explains the samples")
@@ -199,7 +190,7 @@ func TestDiscoverFindsNothing(t *testing.T) {
 func TestDiscoverRejectsInvalidFilesAndFlags(t *testing.T) {
 	const rest = "Host: pay.example.com\nTimestamp: 1700000000\nSignature: " +
 		"abababababababababababababababababababababababababababababababab\n\n{}"
-	c := newDiscover(t, map[string]string{
+	c := deskWith(t, map[string]string{
 		"ok": "POST / HTTP/1.1\n" + rest, "empty": "", "ignored.har": `{"log":{"entries":[]}}`,
 		"unsigned":  "POST / HTTP/1.1\nTimestamp: 1\n\n{}",
 		"unstamped": "POST / HTTP/1.1\nA: b\nSignature: a\n\n{}",
@@ -236,7 +227,7 @@ func TestDiscoverRejectsInvalidFilesAndFlags(t *testing.T) {
 
 func TestDiscoverChecksAScheme(t *testing.T) {
 	const scheme = `hex(timestamp '\n' body)`
-	c := newDiscover(t, map[string]string{
+	c := deskWith(t, map[string]string{
 		"a.http": signedText(t, scheme, "/a", `{"card":"4111 1111 1111 1111","n":"`+testKey+`"}`),
 		"scheme": scheme,
 	})
@@ -390,7 +381,7 @@ func TestDiscoverListenEnds(t *testing.T) {
 		require.Len(t, files, 2, "without -save and -out, discover writes no file")
 	})
 	t.Run("when a message cannot be saved", func(t *testing.T) {
-		s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "file",
+		s := deskWith(t, map[string]string{"file": ""}).listens(t.Context(), "-listen", "127.0.0.1:0", "-save", "file",
 			"-answer", "200")
 		require.Equal(t, http.StatusInternalServerError, post(t, s.address, good), "not 2xx: the message would be lost")
 		require.Equal(t, cli.ExitMachine, s.end())
@@ -417,7 +408,7 @@ func TestDiscoverKeepsFewMessagesOfAnybody(t *testing.T) {
 
 func TestDiscoverPrintsNoCommandOfASample(t *testing.T) {
 	text := strings.Replace(signedText(t, "hex(body)", "/a", discoverRequest), "signature", "x-sign`id`", 1)
-	c := newDiscover(t, map[string]string{"$(id)": text})
+	c := deskWith(t, map[string]string{"$(id)": text})
 	_, out, errs := c.discover("$(id)", "-out", "new\x01")
 	require.Contains(t, out, "paymentsvc verify '$(id)' -tolerance any -signature-header 'X-Sign`id`'", errs)
 	require.Contains(t, out, `{"scheme_file": "new\u0001/scheme.txt"}`)
@@ -562,7 +553,7 @@ func must(data []byte, err error) []byte {
 func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	text := signedText(t, `hex(body)`, "/v1/a", discoverRequest)
-	s := newDiscover(t, map[string]string{"file": ""}).listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to",
+	s := deskWith(t, map[string]string{"file": ""}).listens(t.Context(), "-proxy", "-addr", "127.0.0.1:0", "-to",
 		service.URL, "-save", "file")
 	require.Equal(t, http.StatusOK, post(t, s.address, text), "its payment was started")
 	require.Equal(t, cli.ExitMachine, s.end())

@@ -55,6 +55,16 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
+// deskWith returns a desk with more files.
+func deskWith(t *testing.T, files map[string]string) *desk {
+	t.Helper()
+	d := newDesk(t)
+	for name, text := range files {
+		d.write(name, text)
+	}
+	return d
+}
+
 func (d *desk) write(name, text string) {
 	d.t.Helper()
 	require.NoError(d.t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600))

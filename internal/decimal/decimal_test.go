@@ -1,9 +1,6 @@
 package decimal_test
 
 import (
-	"cmp"
-	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -85,110 +82,6 @@ func TestParseSpendsNothingOnHugeNumbers(t *testing.T) {
 	} {
 		allocations := testing.AllocsPerRun(20, func() { _, _ = decimal.Parse(in) })
 		require.Zero(t, allocations, "%.40s", in)
-	}
-}
-
-func TestParseKeepsACopyOfBytes(t *testing.T) {
-	for _, in := range []string{"10.50", "1.5e1", "-0.0"} {
-		source := []byte(in)
-		got, err := decimal.Parse(source)
-		require.NoError(t, err)
-		want := strings.Clone(got)
-		for i := range source {
-			source[i] = 'x'
-		}
-		require.Equal(t, want, got)
-	}
-}
-
-func TestMinorIsExactOrAnError(t *testing.T) {
-	for _, tt := range []struct {
-		in    string
-		scale uint8
-		want  int64
-		err   error
-	}{
-		{"10.50", 2, 1050, nil}, {"10.50", 3, 10500, nil}, {"10.50", 1, 105, nil},
-		{"10.50", 0, 0, decimal.ErrInexact}, {"-0.001", 2, 0, decimal.ErrInexact}, {"7.000000", 0, 7, nil},
-		{"7", 2, 700, nil}, {"-0.07", 2, -7, nil}, {"-0.70", 2, -70, nil}, {"0", 0, 0, nil}, {"0", 255, 0, nil},
-		{"0.00", 0, 0, nil},
-
-		{"9223372036854775807", 0, math.MaxInt64, nil}, {"92233720368547758.07", 2, math.MaxInt64, nil},
-		{"0.9223372036854775807", 19, math.MaxInt64, nil}, {"9223372036854775808", 0, 0, decimal.ErrOverflow},
-		{"92233720368547758.08", 2, 0, decimal.ErrOverflow}, {"-9223372036854775808", 0, math.MinInt64, nil},
-		{"-92233720368547758.08", 2, math.MinInt64, nil}, {"-9223372036854775809", 0, 0, decimal.ErrOverflow},
-		{"-92233720368547758.09", 2, 0, decimal.ErrOverflow}, {"1", 19, 0, decimal.ErrOverflow},
-		{"9", 18, 9e18, nil}, {"1", 255, 0, decimal.ErrOverflow},
-		{strings.Repeat("9", 64), 0, 0, decimal.ErrOverflow},
-		{"18446744073709551616", 0, 0, decimal.ErrOverflow},
-	} {
-		got, err := decimal.Minor(tt.in, tt.scale)
-		require.Equal(t, tt.err, err, "%s at %d", tt.in, tt.scale)
-		require.Equal(t, tt.want, got, "%s at %d", tt.in, tt.scale)
-	}
-}
-
-func TestFromMinorIsTheInverseOfMinor(t *testing.T) {
-	for _, tt := range []struct {
-		units int64
-		scale uint8
-		want  string
-	}{
-		{1050, 2, "10.50"}, {1050, 0, "1050"}, {5, 2, "0.05"}, {50, 2, "0.50"}, {-1050, 2, "-10.50"},
-		{-5, 2, "-0.05"}, {0, 0, "0"}, {0, 2, "0.00"}, {math.MaxInt64, 2, "92233720368547758.07"},
-		{math.MinInt64, 2, "-92233720368547758.08"}, {math.MinInt64, 19, "-0.9223372036854775808"},
-		{7, 255, "0." + strings.Repeat("0", 254) + "7"},
-	} {
-		text := decimal.FromMinor(tt.units, tt.scale)
-		require.Equal(t, tt.want, text)
-		units, err := decimal.Minor(text, tt.scale)
-		require.NoError(t, err)
-		require.Equal(t, tt.units, units, text)
-	}
-}
-
-func TestCmpAndSignCompareByValue(t *testing.T) {
-	// In ascending order; numbers between semicolons are equal.
-	ascending := strings.Split("-100 -100.00; -99.99; -10; -9; -1.1; -1.05 -1.050; -1 -1.0; -0.1; -0.01; 0 0.0 0.00; "+
-		"0.01; 0.09; 0.1 0.10; 0.11; 1 1.00; 1.05; 1.1; 9; 10 10.0; 99.99; 100; "+strings.Repeat("9", 64), "; ")
-	zero := slices.Index(ascending, "0 0.0 0.00")
-	for i, equalA := range ascending {
-		for j, equalB := range ascending {
-			for a := range strings.FieldsSeq(equalA) {
-				for b := range strings.FieldsSeq(equalB) {
-					require.Equal(t, cmp.Compare(i, j), decimal.Cmp(a, b), "%s to %s", a, b)
-					require.Equal(t, cmp.Compare(i, zero), decimal.Sign(a), a)
-				}
-			}
-		}
-	}
-}
-
-func TestRoundRoundsHalfAwayFromZero(t *testing.T) {
-	nines := strings.Repeat("9", decimal.MaxDigits)
-	for _, tt := range []struct {
-		in    string
-		scale uint8
-		want  string
-	}{
-		{"29.949999999999999", 2, "29.95"}, {"0.30000000000000004", 2, "0.30"}, {"0.005", 2, "0.01"},
-		{"-0.005", 2, "-0.01"}, {"0.00499999", 2, "0.00"}, {"-0.004", 2, "0.00"}, {"1.4499", 1, "1.4"},
-		{"1.995", 2, "2.00"}, {"99.95", 1, "100.0"}, {"9.5", 0, "10"}, {"-9.5", 0, "-10"}, {"0.5", 0, "1"},
-		{"7", 2, "7.00"},
-		{"10.50", 2, "10.50"}, {"0", 2, "0.00"}, {decimal.FromMinor(math.MaxInt64, 255), 2, "0.00"},
-		{"0." + nines, 63, "1." + strings.Repeat("0", 63)},
-	} {
-		got, err := decimal.Round(tt.in, tt.scale)
-		require.NoError(t, err, tt.in)
-		require.Equal(t, tt.want, got, "%s at %d", tt.in, tt.scale)
-	}
-	for _, tt := range []struct {
-		in    string
-		scale uint8
-	}{{"1", 64}, {"1", 255}, {"0", 65}, {nines, 1}, {"0." + nines, 65}} {
-		got, err := decimal.Round(tt.in, tt.scale)
-		require.Equal(t, decimal.ErrTooLong, err, "%.10s at %d", tt.in, tt.scale)
-		require.Empty(t, got)
 	}
 }
 

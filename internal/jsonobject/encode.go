@@ -50,7 +50,7 @@ func EncodeOpen(v any) (json.RawMessage, error) {
 }
 
 // DecodeOpen reads an object with unknown members into a map if the map encodes to the same bytes. Otherwise it returns
-// the bytes, for example because of long numbers or another order of members. It returns nil for no data and for null.
+// data itself, for example for long numbers or another order of members. It returns nil for no data and for null.
 func DecodeOpen(data json.RawMessage) any {
 	if len(data) == 0 || string(data) == "null" {
 		return nil
@@ -64,7 +64,7 @@ func DecodeOpen(data json.RawMessage) any {
 			return members
 		}
 	}
-	return json.RawMessage(bytes.Clone(data))
+	return data
 }
 
 // IsNil reports whether v is nil or a nil pointer, map, slice, function, channel or interface.

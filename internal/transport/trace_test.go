@@ -359,19 +359,3 @@ func TestGuardIsForForeignCodeOnly(t *testing.T) {
 	late.RegisterProtocol("http", foreign{})
 	assert.False(t, c.deliversOnce(), "registered after the first call")
 }
-
-type answers struct{ body io.Reader }
-
-func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
-	httptrace.ContextClientTrace(r.Context()).GetConn("pay.example.com:443")
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(a.body)}, nil
-}
-
-func TestTraceNeverProvesNotSentAfterAResponse(t *testing.T) {
-	c := New(Config{
-		HTTP: &http.Client{Transport: answers{broken{}}}, Timeout: time.Minute, MaxResponseBytes: 10, Trust: true,
-	})
-	result := c.Send(t.Context(), &Request{URL: "https://pay.example.com", Sign: unsigned})
-	require.ErrorIs(t, result.Err, io.ErrUnexpectedEOF)
-	assert.False(t, result.NotSent, "a response arrived")
-}

@@ -184,7 +184,7 @@ var contentType = []string{"application/json"}
 // proof that no byte left.
 func cleanHeader(h http.Header) error {
 	for name, values := range h {
-		if unwanted(name) {
+		if slices.ContainsFunc(unwantedHeaders, func(other string) bool { return strings.EqualFold(name, other) }) {
 			delete(h, name)
 			continue
 		}
@@ -204,10 +204,6 @@ func cleanHeader(h http.Header) error {
 // frame or address the request. net/http writes its own, and removes the signer's headers only under canonical names.
 var unwantedHeaders = []string{
 	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
-}
-
-func unwanted(name string) bool {
-	return slices.ContainsFunc(unwantedHeaders, func(other string) bool { return strings.EqualFold(name, other) })
 }
 
 // validHeaderName reports whether name is a token of RFC 9110, section 5.6.2.

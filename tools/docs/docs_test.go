@@ -4,6 +4,7 @@ package docs_test
 
 import (
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,16 +37,23 @@ type block struct{ lang, text string }
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	all := map[string]page{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "durable/*.md", "durable/*/*.md", "examples/*/*.md"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
+	for name, source := range matching(t, "*.md", "docs/*.md", "durable/*.md", "durable/*/*.md", "examples/*/*.md") {
+		all[name] = read(t, source)
+	}
+	return all
+}
+
+// matching returns the files of the repository that match the patterns. Each pattern matches a file.
+func matching(t *testing.T, patterns ...string) map[string][]byte {
+	t.Helper()
+	tree, all := os.DirFS(root), map[string][]byte{}
+	for _, pattern := range patterns {
+		files, err := fs.Glob(tree, pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
 		for _, file := range files {
-			source, err := os.ReadFile(file)
+			all[file], err = fs.ReadFile(tree, file)
 			require.NoError(t, err)
-			name, err := filepath.Rel(root, file)
-			require.NoError(t, err)
-			all[filepath.ToSlash(name)] = read(t, source)
 		}
 	}
 	return all
@@ -141,18 +149,9 @@ func TestMapNamesExistInTheirFiles(t *testing.T) {
 // clause.
 func TestGoCodeIsCompiled(t *testing.T) {
 	var compiled strings.Builder
-	for _, pattern := range []string{
-		"*_test.go", "*/*.go", "paymentsvctest/*/*.go", "durable/*/*.go", "examples/*/*.go", "examples/*/*/*.go",
-		"tools/docs/*_test.go", "tools/docs/*/*/*.go", "tools/docs/migrating/*.go", "tools/compat/*/*/*.go",
-	} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		require.NoError(t, err)
-		require.NotEmpty(t, files, pattern)
-		for _, file := range files {
-			source, err := os.ReadFile(file)
-			require.NoError(t, err)
-			compiled.WriteString("\n" + unindented(string(source)) + "\n\x00")
-		}
+	for _, source := range matching(t, "*_test.go", "*/*.go", "paymentsvctest/*/*.go", "durable/*/*.go", "examples/*/*.go", "examples/*/*/*.go",
+		"tools/docs/*_test.go", "tools/docs/*/*/*.go", "tools/docs/migrating/*.go", "tools/compat/*/*/*.go") {
+		compiled.WriteString("\n" + unindented(string(source)) + "\n\x00")
 	}
 	checked := 0
 	for name, p := range pages(t) {

@@ -368,12 +368,6 @@ func TestWriteRejectsHeadersThatWouldBeTwo(t *testing.T) {
 	}
 }
 
-func TestMessageLine(t *testing.T) {
-	m := read(t, "\n"+message, Options{})
-	require.Equal(t, 6, m.Line("signature"))
-	require.Equal(t, 1, m.Line("none"))
-}
-
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		message, crlf, har, utf16Of(message, false, "\ufeff"), "curl -d @x -H 'A: b' https://a/b", "> POST / HTTP/1.1\n>\n{}",

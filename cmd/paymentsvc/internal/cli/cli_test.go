@@ -80,6 +80,10 @@ func TestUsageErrorNamesTheFlagOrCommand(t *testing.T) {
 		"4111111111111111":                      `prog: no command "<card number>"`,
 		"try a b 4111-1111-1111-1111":           `prog try: unexpected argument "<card number>"`,
 		"try -adr x":                            `prog try: no flag -adr; did you mean "-addr"?`,
+		"try -adrd x":                           `no flag -adrd; did you mean "-addr"?`,
+		"try -ADDR x":                           `no flag -ADDR; did you mean "-addr"?`,
+		"try -q -x y":                           "no flag -x\n",
+		"try " + strings.Repeat("-addr", 9):     "no flag -addr-addr",
 		"try --secret x":                        "prog try: no flag -secret: a secret comes from a file, so use -secret-file",
 		"try -more {}":                          "prog try: no flag -more",
 		"try -addr":                             "prog try: -addr: needs a value",
@@ -146,6 +150,9 @@ func TestFlagWinsOverVariableAndVariableOverFile(t *testing.T) {
 		{"default", "try", "{}", nil, "", "default", "localhost:1", ""},
 		{"a secret in a variable", "try", "{}", map[string]string{"PAYMENTSVC_SECRET": "sk"}, "", "default", "localhost:1",
 			"note   PAYMENTSVC_SECRET is ignored: a secret comes from a file, so use PAYMENTSVC_SECRET_FILE\n"},
+		{"an unknown variable", "try", "{}", map[string]string{"PAYMENTSVC_TOLERANC": "1m", "PAYMENTSVC_SCHEME": "hex(body)",
+			"PAYMENTSVC_TRY_ADDR": "a:1", "TOLERANC": "1"}, "", "default", "a:1", "note   PAYMENTSVC_TOLERANC is ignored: " +
+			"no setting has this variable; did you mean \"PAYMENTSVC_TOLERANCE\"?\n"},
 	} {
 		p := &process{files: map[string]string{SettingsFile: test.file}, vars: test.vars,
 			run: func(_ context.Context, c *Call) error {
@@ -218,17 +225,6 @@ func TestSecretsOfOpenFilesAreNoted(t *testing.T) {
 		assert.Zero(t, p.start(t.Context(), t, "try", "-secret-file", key))
 		assert.Equal(t, noted && os.PathSeparator == '/', strings.Contains(p.stderr.String(), note), mode)
 	}
-}
-
-func TestUnknownVariablesAreNoted(t *testing.T) {
-	p := &process{
-		vars: map[string]string{"PAYMENTSVC_TOLERANC": "1m", "PAYMENTSVC_TRY_ADDR": "a:1", "PAYMENTSVC_SCHEME": "hex(body)",
-			"TOLERANC": "1"},
-		run: func(context.Context, *Call) error { return nil },
-	}
-	assert.Zero(t, p.start(t.Context(), t, "try"))
-	assert.Equal(t, "note   PAYMENTSVC_TOLERANC is ignored: no setting has this variable; did you mean "+
-		"\"PAYMENTSVC_TOLERANCE\"?\n", p.stderr.String())
 }
 
 func TestSecretsLoseOneLineEndOrAreRejected(t *testing.T) {
