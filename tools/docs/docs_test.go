@@ -149,8 +149,9 @@ func TestMapNamesExistInTheirFiles(t *testing.T) {
 // clause.
 func TestGoCodeIsCompiled(t *testing.T) {
 	var compiled strings.Builder
-	for _, source := range matching(t, "*_test.go", "*/*.go", "paymentsvctest/*/*.go", "durable/*/*.go", "examples/*/*.go", "examples/*/*/*.go",
-		"tools/docs/*_test.go", "tools/docs/*/*/*.go", "tools/docs/migrating/*.go", "tools/compat/*/*/*.go") {
+	for _, source := range matching(t, "*_test.go", "*/*.go", "paymentsvctest/*/*.go", "durable/*/*.go",
+		"examples/*/*.go", "examples/*/*/*.go", "tools/docs/*_test.go", "tools/docs/*/*/*.go",
+		"tools/docs/migrating/*.go", "tools/compat/*/*/*.go") {
 		compiled.WriteString("\n" + unindented(string(source)) + "\n\x00")
 	}
 	checked := 0
