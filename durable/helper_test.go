@@ -339,6 +339,22 @@ func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	return queued
 }
 
+// queueOne queues one row of a kind.
+func queueOne(t require.TestingT, s *Store, k Kind, reference string) Queued {
+	ctx := context.Background()
+	tx, err := s.ledger.DB.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	var queued []Queued
+	if k == KindPayout {
+		queued, err = s.QueuePayouts(ctx, tx, NewPayout{Reference: reference, Amount: ten, Destination: "4111111111111111"})
+	} else {
+		queued, err = s.QueuePayments(ctx, tx, NewPayment{Key: reference, Type: paymentsvc.PaymentTypeCard, Amount: ten})
+	}
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	return queued[0]
+}
+
 // send queues payouts, and sends all due rows.
 func send(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	t.Helper()
