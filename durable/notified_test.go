@@ -127,8 +127,7 @@ func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 // A notification may arrive during a round, so the next round looks for it.
 func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
 	db := postgres(t)
-	f := &service{}
-	s := openStore(t, db, Config{Service: f})
+	s := openStore(t, db, Config{})
 	id := queue(t, s, payouts("a", 1)...)[0].UserData
 	require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", id+"/1", success)))
 	set(t, db, "", `state = 'pending', order_id = '`+id+`/1'`)
