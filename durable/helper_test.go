@@ -416,15 +416,6 @@ func claim(t testing.TB, s *Store, rows, payments int, token string) []job {
 	return round(t, s, request).Jobs
 }
 
-// next records the jobs and claims as many rows in one round.
-func next(t testing.TB, s *Store, jobs []job) schedule.Result[job] {
-	r := schedule.Request[callResult]{Token: rand.Text(), MaxRows: len(jobs)}
-	for _, j := range jobs {
-		r.Completions = append(r.Completions, completionOf(j, j.UserData, 1))
-	}
-	return round(t, s, r)
-}
-
 // started is the result of a successful call.
 func started(orderID string) callResult {
 	return callResult{Result: row.Result{Kind: row.Started, OrderID: orderID}}

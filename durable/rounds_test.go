@@ -226,7 +226,11 @@ func TestCallsChangeNoIndexOfRows(t *testing.T) {
 	jobs := claim(t, s, 8, 0, "T")
 	require.Len(t, jobs, 8)
 	for range 12 {
-		got := next(t, s, jobs)
+		request := schedule.Request[callResult]{Token: rand.Text(), MaxRows: len(jobs)}
+		for _, j := range jobs {
+			request.Completions = append(request.Completions, completionOf(j, j.UserData, 1))
+		}
+		got := round(t, s, request)
 		require.Len(t, got.Recorded, len(jobs))
 		jobs = got.Jobs
 	}
