@@ -261,6 +261,24 @@ func TestScanResumes(t *testing.T) {
 	})
 }
 
+// After the end of its context, Run begins no new work and returns after the records of its calls.
+func TestRunDrains(t *testing.T) {
+	bubble(t, nil, func(t *bench) {
+		stop := t.run()
+		t.next().record("a", "b")
+		t.endCall()
+		r := t.next()
+		stop()
+		r.record()
+		t.endCall()
+		r = t.next()
+		assert.False(t, t.Go(func() {}), "a new payment")
+		assert.Zero(t, r.MaxRows, "a claim after the stop")
+		assert.Empty(t, t.batch, "Run returned before the record")
+		t.finish(r)
+	})
+}
+
 // An unavailable database does not keep Run from returning, because the leases end the claims.
 func TestRunReturnsWithoutADatabase(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
