@@ -129,7 +129,7 @@ func TestTraceEndsOnceIfTheRecordFails(t *testing.T) {
 	s := openStore(t, db, Config{Service: r, Hooks: r.hooks(), ChangeStates: States(), OnChange: r.onChange})
 	db.Exec(t, `CREATE TRIGGER broken BEFORE UPDATE ON durable_rows WHEN NEW.state = 'pending'
 		BEGIN SELECT RAISE(ABORT, 'no disk'); END`)
-	j := queueAndClaim(t, s)
+	_, j := claimed1(t, s, KindPayout, "a")
 	result := s.call(t.Context(), j)
 	require.ErrorContains(t, rounder{s}.Record(t.Context(), s.completion(result, 0)), "no disk")
 	db.Exec(t, `DROP TRIGGER broken`)
@@ -144,15 +144,10 @@ func TestTraceEndsOnceIfTheRecordFails(t *testing.T) {
 func TestTraceBeginsWithTheCall(t *testing.T) {
 	r := newTracer()
 	s := openStore(t, sqlite(t), Config{Service: r, Hooks: r.hooks()})
-	j := queueAndClaim(t, s)
+	_, j := claimed1(t, s, KindPayout, "a")
 	j.begun = j.begun.Add(-time.Hour)
 	require.NoError(t, rounder{s}.Record(t.Context(), s.completion(s.call(t.Context(), j), 0)))
 	assert.Equal(t, map[string][]string{"": {"starting to created"}}, r.events)
-}
-
-func queueAndClaim(t *testing.T, s *Store) job {
-	queue(t, s, payouts("a", 1)...)
-	return claim(t, s, 1, 0, "T")[0]
 }
 
 func TestClassifyDecidesResultAndPause(t *testing.T) {

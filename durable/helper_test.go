@@ -339,6 +339,22 @@ func queue(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	return queued
 }
 
+// queueOne queues one row of a kind.
+func queueOne(t require.TestingT, s *Store, k Kind, reference string) Queued {
+	ctx := context.Background()
+	tx, err := s.ledger.DB.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	var queued []Queued
+	if k == KindPayout {
+		queued, err = s.QueuePayouts(ctx, tx, NewPayout{Reference: reference, Amount: ten, Destination: "4111111111111111"})
+	} else {
+		queued, err = s.QueuePayments(ctx, tx, NewPayment{Key: reference, Type: paymentsvc.PaymentTypeCard, Amount: ten})
+	}
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	return queued[0]
+}
+
 // send queues payouts, and sends all due rows.
 func send(t testing.TB, s *Store, p ...NewPayout) []Queued {
 	t.Helper()
@@ -398,15 +414,6 @@ func claim(t testing.TB, s *Store, rows, payments int, token string) []job {
 	t.Helper()
 	request := schedule.Request[callResult]{Token: token, Free: rows, MaxRows: rows, MaxPayments: payments}
 	return round(t, s, request).Jobs
-}
-
-// next records the jobs and claims as many rows in one round.
-func next(t testing.TB, s *Store, jobs []job) schedule.Result[job] {
-	r := schedule.Request[callResult]{Token: rand.Text(), MaxRows: len(jobs)}
-	for _, j := range jobs {
-		r.Completions = append(r.Completions, completionOf(j, j.UserData, 1))
-	}
-	return round(t, s, r)
 }
 
 // started is the result of a successful call.

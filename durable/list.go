@@ -172,26 +172,18 @@ func (s *Store) Find(ctx context.Context, text string) iter.Seq2[Row, error] {
 // Counts returns the numbers of rows of f.Kind and f.Batch. For a batch it reads all rows, or its newest f.Limit rows.
 // It ignores the other fields of f.
 func (s *Store) Counts(ctx context.Context, f Filter) (Counts, error) {
-	counted, err := s.counts(ctx, f)
+	var err error
+	counted := make([]ledger.Counts, 1)
+	switch {
+	case f.Batch == "":
+		counted, err = s.ledger.Counts(ctx, s.c.PendingReview, CountLimit, row.Kind(f.Kind))
+	case f.Kind != KindPayment: // only payouts have a batch
+		counted[0], err = s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds(), max(0, f.Limit))
+	}
 	if err != nil {
 		return Counts{}, fmt.Errorf("durable: counts: %w", err)
 	}
-	return publicCounts(counted), nil
-}
-
-func (s *Store) counts(ctx context.Context, f Filter) (ledger.Counts, error) {
-	switch {
-	case f.Batch == "":
-		all, err := s.ledger.Counts(ctx, s.c.PendingReview, CountLimit, row.Kind(f.Kind))
-		if err != nil {
-			return ledger.Counts{}, err
-		}
-		return all[0], nil
-	case f.Kind == KindPayment: // only payouts have a batch
-		return ledger.Counts{}, nil
-	default:
-		return s.ledger.BatchCounts(ctx, f.Batch, s.c.PendingReview.Milliseconds(), max(0, f.Limit))
-	}
+	return publicCounts(counted[0]), nil
 }
 
 // publicCounts returns the exported form of counts.

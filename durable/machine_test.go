@@ -343,7 +343,7 @@ func (m *machine) row() (Row, bool) {
 		require.NoError(m.rt, err)
 		return publicRow(r), true
 	}
-	if queued := m.add(m.reference); queued.New || queued.Err != nil {
+	if queued := queueOne(m.rt, m.processes[0].Store, m.kind, m.reference); queued.New || queued.Err != nil {
 		m.rt.Fatalf("queued after Prune: %+v", queued)
 	}
 	return Row{}, false
@@ -431,7 +431,7 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 				`DELETE FROM durable_pruned`,
 				`UPDATE durable_control SET paused = 0, pause_until = 0, run_length = 0, hold = 0`)
 			m.reference = fmt.Sprint("row ", n)
-			m.userData = m.add(m.reference).UserData
+			m.userData = queueOne(rt, processes[0].Store, m.kind, m.reference).UserData
 			rt.Repeat(map[string]func(*rapid.T){
 				"claim": m.claim, "call": m.call, "record": m.record, "time": m.time, "jump": m.jump, "sweep": m.sweep,
 				"reconcile": m.reconcile, "resume": m.resume, "settles": m.settles, "notify": m.notify, "decide": m.decide,
@@ -439,19 +439,4 @@ func TestMachineStartsAtMostOnceWhateverHappens(t *testing.T) {
 			})
 		})
 	})
-}
-
-func (m *machine) add(reference string) Queued {
-	s := m.processes[0].Store
-	tx, err := s.ledger.DB.BeginTx(m.ctx, nil)
-	require.NoError(m.rt, err)
-	var queued []Queued
-	if m.kind == KindPayout {
-		queued, err = s.QueuePayouts(m.ctx, tx, NewPayout{Reference: reference, Amount: ten, Destination: "4111111111111111"})
-	} else {
-		queued, err = s.QueuePayments(m.ctx, tx, NewPayment{Key: reference, Type: paymentsvc.PaymentTypeCard, Amount: ten})
-	}
-	require.NoError(m.rt, err)
-	require.NoError(m.rt, tx.Commit())
-	return queued[0]
 }

@@ -118,15 +118,7 @@ func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 	t.Helper()
 	database{DB: s.ledger.DB}.Exec(t, `UPDATE durable_rows SET state = 'failed' WHERE state = 'created'`,
 		`DELETE FROM durable_queue`, `DELETE FROM durable_claims`)
-	tx := begin(t, s.ledger.DB)
-	var err error
-	if k == KindPayout {
-		_, err = s.QueuePayouts(t.Context(), tx, NewPayout{Reference: id, Amount: ten, Destination: "4111111111111111"})
-	} else {
-		_, err = s.QueuePayments(t.Context(), tx, NewPayment{Key: id, Type: paymentsvc.PaymentTypeCard, Amount: ten})
-	}
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
+	queueOne(t, s, k, id)
 	jobs := claim(t, s, 1, 1, rand.Text())
 	require.Len(t, jobs, 1)
 	return get(t, s, jobs[0].UserData), jobs[0]
@@ -135,8 +127,7 @@ func claimed1(t *testing.T, s *Store, k Kind, id string) (Row, job) {
 // A notification may arrive during a round, so the next round looks for it.
 func TestNotificationDuringARoundIsNotForgotten(t *testing.T) {
 	db := postgres(t)
-	f := &service{}
-	s := openStore(t, db, Config{Service: f})
+	s := openStore(t, db, Config{})
 	id := queue(t, s, payouts("a", 1)...)[0].UserData
 	require.NoError(t, s.Notified(t.Context(), notice(payoutChanged, "", id+"/1", success)))
 	set(t, db, "", `state = 'pending', order_id = '`+id+`/1'`)
@@ -346,10 +337,7 @@ func TestNotificationBeforeItsRowIsApplied(t *testing.T) {
 		require.NoError(t, s.Sweep(t.Context()))
 		hold(t, s)
 		queue(t, s, payouts("a", 1)...)
-		tx := begin(t, db.DB)
-		_, err := s.QueuePayments(t.Context(), tx, NewPayment{Key: "queued", Type: paymentsvc.PaymentTypeCard, Amount: ten})
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit())
+		queueOne(t, s, KindPayment, "queued")
 		release(t, s, 1)
 		runBatch(t, s, nil)
 		db.Exec(t, `UPDATE durable_control SET pause_until = 1`) // a probe looks for them too

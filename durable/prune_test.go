@@ -101,19 +101,22 @@ func TestPruneRejectsAReferenceForever(t *testing.T) {
 			_, err = s.Pay(t.Context(), other)
 			require.ErrorIs(t, err, ErrConflict)
 		}
-		require.NoError(t, ledgerTx(t, s, func(tx *sql.Tx) error {
-			again, err := s.QueuePayments(t.Context(), tx, payment)
-			assert.Equal(t, []Queued{{UserData: paid.UserData, Reference: "basket"}}, again)
-			return err
-		}))
+		assert.Equal(t, Queued{UserData: paid.UserData, Reference: "basket"}, queueOne(t, s, KindPayment, "basket"))
 		succeed(t, s)
 		f.requireStarts(t, 5) // only the new payout was sent
 		assert.False(t, status(t, s).Hold, "the last claim's row was deleted on purpose")
 	})
 }
 
-func ledgerTx(t *testing.T, s *Store, f func(*sql.Tx) error) error {
-	return s.ledger.Tx(t.Context(), func(_ context.Context, tx *sql.Tx) error { return f(tx) })
+// queueAgain queues a payout, and returns an error unless the payout is known and equal.
+func queueAgain(t *testing.T, s *Store, p NewPayout) error {
+	return s.ledger.Tx(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		queued, err := s.QueuePayouts(ctx, tx, p)
+		if err == nil && (queued[0].New || queued[0].Err != nil) {
+			err = fmt.Errorf("queued again: %+v", queued[0])
+		}
+		return err
+	})
 }
 
 func TestPruneKeepsRowsThatMayBeNeeded(t *testing.T) {
@@ -282,15 +285,7 @@ func TestPruneBesideOtherWorkNeverPaysAgain(t *testing.T) {
 		work := []func(int) error{}
 		for _, store := range []*Store{s, other} {
 			work = append(work, func(int) error { _, err := store.Prune(t.Context(), day); return err },
-				func(i int) error {
-					return ledgerTx(t, store, func(tx *sql.Tx) error {
-						queued, err := store.QueuePayouts(t.Context(), tx, list[i])
-						if err == nil && (queued[0].New || queued[0].Err != nil) {
-							err = fmt.Errorf("queued again: %+v", queued[0])
-						}
-						return err
-					})
-				},
+				func(i int) error { return queueAgain(t, store, list[i]) },
 				func(i int) error {
 					return store.Notified(t.Context(),
 						notice(payoutChanged, rows[i].UserData, rows[i].OrderID, failure))
@@ -355,15 +350,7 @@ func TestPruneCommitsDuringAnInsert(t *testing.T) {
 	go func() { _, err := s.Prune(t.Context(), day); ended <- err }()
 	waitUntil(t, func() bool { return db.Number(t, waiters) == 1 })
 	again := make(chan error, 1)
-	go func() {
-		again <- ledgerTx(t, s, func(tx *sql.Tx) error {
-			queued, err := s.QueuePayouts(t.Context(), tx, payouts("a", 1)...)
-			if err == nil && (queued[0].New || queued[0].Err != nil) {
-				err = fmt.Errorf("%+v", queued[0])
-			}
-			return err
-		})
-	}()
+	go func() { again <- queueAgain(t, s, payouts("a", 1)[0]) }()
 	waitUntil(t, func() bool { return len(again) == 1 || db.Number(t, waiters) == 2 })
 	require.NoError(t, held.Commit())
 	require.NoError(t, <-ended)

@@ -14,8 +14,8 @@ import (
 	"github.com/paymentsvc/paymentsvc/durable/internal/row"
 )
 
-// queueRows is the number of rows per statement.
-const queueRows = 500
+// maxQueued is the maximum number of rows per statement.
+const maxQueued = 500
 
 // newRow is a row to store, with its index in the caller's list.
 type newRow struct {
@@ -26,14 +26,7 @@ type newRow struct {
 // QueuePayments stores payments in your transaction, and [Store.Run] starts them. Results are in the order of p. Errors
 // are those of QueuePayouts.
 func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) ([]Queued, error) {
-	rows := make([]newRow, 0, len(p))
-	for i, one := range p {
-		if err := one.check(); err != nil {
-			return nil, fmt.Errorf("payment %d: %w", i, err)
-		}
-		rows = append(rows, newRow{s.newPayment(one), i})
-	}
-	return s.queueRows(ctx, tx, rows)
+	return queueRows(ctx, s, tx, p, s.newPayment)
 }
 
 // QueuePayouts stores payouts in your transaction, and [Store.Run] sends them after the commit. Results are in the
@@ -43,14 +36,7 @@ func (s *Store) QueuePayments(ctx context.Context, tx *sql.Tx, p ...NewPayment) 
 // Until tx ends, it blocks transactions that queue the same references, and on SQLite every other write, so commit
 // every thousand payouts or so. On SQLite, begin tx with a write, or let your driver begin transactions immediately.
 func (s *Store) QueuePayouts(ctx context.Context, tx *sql.Tx, p ...NewPayout) ([]Queued, error) {
-	rows := make([]newRow, 0, len(p))
-	for i, one := range p {
-		if err := one.check(); err != nil {
-			return nil, fmt.Errorf("payout %d: %w", i, err)
-		}
-		rows = append(rows, newRow{s.newPayout(one), i})
-	}
-	return s.queueRows(ctx, tx, rows)
+	return queueRows(ctx, s, tx, p, s.newPayout)
 }
 
 func (s *Store) newPayment(p NewPayment) ledger.NewRow {
@@ -68,10 +54,18 @@ func (s *Store) newPayout(p NewPayout) ledger.NewRow {
 }
 
 // queueRows inserts rows in the order of user_data, because otherwise transactions with equal rows could deadlock.
-func (s *Store) queueRows(ctx context.Context, tx *sql.Tx, rows []newRow) ([]Queued, error) {
-	queued := make([]Queued, len(rows))
+func queueRows[P interface{ check() error }](
+	ctx context.Context, s *Store, tx *sql.Tx, list []P, convert func(P) ledger.NewRow,
+) ([]Queued, error) {
+	rows, queued := make([]newRow, len(list)), make([]Queued, len(list))
+	for i, one := range list {
+		rows[i] = newRow{convert(one), i}
+		if err := one.check(); err != nil {
+			return nil, fmt.Errorf("%s %d: %w", rows[i].Kind, i, err)
+		}
+	}
 	slices.SortStableFunc(rows, func(a, b newRow) int { return strings.Compare(a.UserData, b.UserData) })
-	for part := range slices.Chunk(rows, queueRows) {
+	for part := range slices.Chunk(rows, maxQueued) {
 		if err := s.queuePart(ctx, tx, part, queued); err != nil {
 			return nil, fmt.Errorf("durable: queue: %w", err)
 		}

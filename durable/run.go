@@ -83,11 +83,7 @@ func (s *Store) RunBatch(ctx context.Context, l BatchLimit) (calls int, err erro
 		defer cancel()
 	}
 	for {
-		left := 0
-		if l.Rows > 0 {
-			left = l.Rows - calls
-		}
-		made, err := s.scheduler.RunBatch(ctx, left)
+		made, err := s.scheduler.RunBatch(ctx, max(0, l.Rows-calls)) // 0 for no maximum
 		calls += made
 		switch {
 		case errors.Is(err, schedule.ErrPaused):

@@ -178,6 +178,7 @@ func TestRunDrains(t *testing.T) {
 				ended, paid := make(chan error), make(chan Row)
 				go func() { ended <- s.Run(ctx) }()
 				<-calls
+				runBatch(t, s, ErrBusy)
 				go func() {
 					r, err := s.Pay(t.Context(), NewPayment{Key: "basket", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 					assert.NoError(t, err)
@@ -192,6 +193,8 @@ func TestRunDrains(t *testing.T) {
 					assert.Equal(t, StatePending, get(t, s, payout).State)
 					_, err := s.Pay(t.Context(), NewPayment{Key: "b", Type: paymentsvc.PaymentTypeCard, Amount: ten})
 					require.ErrorIs(t, err, ErrClosed)
+					runBatch(t, s, ErrBusy)
+					require.ErrorIs(t, s.Run(t.Context()), ErrBusy)
 					return
 				}
 				require.ErrorIs(t, <-ended, ErrDrain)

@@ -22,18 +22,12 @@ func (p *page) collect(ctx context.Context, f durable.Filter, n int) (rows []dur
 		}
 		rows = append(rows, row)
 	}
-	if len(rows) > n {
-		return rows[:n], true, nil
-	}
-	return rows, false, nil
+	return rows[:min(n, len(rows))], len(rows) > n, nil
 }
 
 // filterOf returns the filter in a request. It ignores an invalid age.
 func filterOf(r *http.Request) durable.Filter {
-	minAge, err := time.ParseDuration(r.FormValue("age"))
-	if err != nil {
-		minAge = 0
-	}
+	minAge, _ := time.ParseDuration(r.FormValue("age"))
 	return durable.Filter{
 		Kind: durable.Kind(r.FormValue("kind")), State: durable.State(r.FormValue("state")),
 		Batch: r.FormValue("batch"), ErrorCode: strings.TrimSpace(r.FormValue("code")), MinAge: max(0, minAge),

@@ -127,12 +127,7 @@ func (r *reader) wanted() string {
 }
 
 // name returns the name of a column in the file.
-func (r *reader) name(column string) string {
-	if name, mapped := r.Columns[column]; mapped {
-		return name
-	}
-	return column
-}
+func (r *reader) name(column string) string { return cmp.Or(r.Columns[column], column) }
 
 func (r *reader) atHeader(format string, values ...any) error {
 	return fmt.Errorf("line %d: "+format, append([]any{r.before + 1}, values...)...)

@@ -29,8 +29,7 @@ import (
 // [Unescape] restores the value.
 func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f durable.Filter) error {
 	f.Kind = durable.KindPayout
-	out := csv.NewWriter(w)
-	_ = out.Write(resultColumns()) // Error reports it
+	out := newResults(w)
 	for row, err := range store.Rows(ctx, f) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDatabase, err)
@@ -60,8 +59,7 @@ func WriteResults(ctx context.Context, w io.Writer, store *durable.Store, f dura
 //
 // WriteFileResults returns an error of [Rows] or w, or an error wrapping [ErrDatabase].
 func WriteFileResults(ctx context.Context, w io.Writer, store *durable.Store, file io.Reader, o Options) error {
-	out := csv.NewWriter(w)
-	_ = out.Write(resultColumns()) // Error reports it
+	out := newResults(w)
 	var part []Row
 	for row, err := range Rows(file, o) {
 		if err != nil {
@@ -114,10 +112,12 @@ func writePart(ctx context.Context, out *csv.Writer, store *durable.Store, part 
 	return nil
 }
 
-func resultColumns() []string {
-	return []string{
+func newResults(w io.Writer) *csv.Writer {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{ // Error reports it
 		columnReference, "line", columnAmount, "state", "order_id", "error_code", "review", "user_data", "held",
-	}
+	})
+	return out
 }
 
 func record(row durable.Row) []string {

@@ -8,6 +8,7 @@
 package payoutcsv
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -50,15 +51,7 @@ type Options struct {
 	ExpectTotal paymentsvc.Amount
 }
 
-func (o Options) scale() int {
-	switch {
-	case o.Scale == 0:
-		return 2
-	case o.Scale < 0:
-		return 0
-	}
-	return o.Scale
-}
+func (o Options) scale() int { return max(0, cmp.Or(o.Scale, 2)) }
 
 // Row is one row of a file, with a payout or the reason for its rejection. Packages fmt, log/slog and encoding/json do
 // not print its reference, amount and destination.

@@ -30,29 +30,25 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 		s.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(3), paymentsvctest.Reject(400, "E1", "no"))
 	}
 	none := func(*paymentsvctest.Server) {}
-	eachDatabase(t, func(t *testing.T, _ string) {
-		for _, c := range []struct {
-			name    string
-			faults  func(*paymentsvctest.Server)
-			more    string // rows
-			flags   []string
-			code    int
-			started int
-			text    string
-		}{
-			{"all is well", none, "", nil, exitDone, 20, "20 pending"},
-			{"as expected", none, "", []string{"-expect-rows", "20", "-expect-total", "4058.70"}, exitDone, 20, "20 pending"},
-			{"another total", none, "", []string{"-expect-total", "4058.71"}, exitError, 0, "a total of 4058.70, want 4058.71"},
-			{"a response is lost", lost, "", nil, exitReview, 20, "1 unknown"},
-			{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
-			{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
-			{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected or in conflict"},
-		} {
-			t.Run(c.name, func(t *testing.T) {
-				database := filepath.Join(t.TempDir(), "partner.db")
-				if strings.Contains(t.Name(), "PostgreSQL") {
-					database = postgres(t)
-				}
+	for _, c := range []struct {
+		name    string
+		faults  func(*paymentsvctest.Server)
+		more    string // rows
+		flags   []string
+		code    int
+		started int
+		text    string
+	}{
+		{"all is well", none, "", nil, exitDone, 20, "20 pending"},
+		{"as expected", none, "", []string{"-expect-rows", "20", "-expect-total", "4058.70"}, exitDone, 20, "20 pending"},
+		{"another total", none, "", []string{"-expect-total", "4058.71"}, exitError, 0, "a total of 4058.70, want 4058.71"},
+		{"a response is lost", lost, "", nil, exitReview, 20, "1 unknown"},
+		{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
+		{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
+		{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected or in conflict"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachDatabase(t, func(t *testing.T, database string) {
 				service := startService(t)
 				c.faults(service)
 				args := append(serviceFlags(t, service.URL, database), c.flags...)
@@ -64,8 +60,8 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 					assert.Equal(t, again == 1 && c.code != exitError, strings.Contains(out, "was imported before"))
 				}
 			})
-		}
-	})
+		})
+	}
 	assert.Contains(t, command(t, exitError, "payouts", filepath.Join(t.TempDir(), "none.csv")), "none.csv")
 }
 

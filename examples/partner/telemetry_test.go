@@ -24,7 +24,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/paymentsvc/paymentsvc"
-	"github.com/paymentsvc/paymentsvc/durable"
 )
 
 // scraped returns the gauges of a response as Prometheus reads them, by name and labels.
@@ -82,19 +81,13 @@ func TestGaugesAreEqualInPrometheusAndOpenTelemetry(t *testing.T) {
 	p := open(t, flags...)
 	_, err := p.store.HoldPayouts(t.Context(), "ada", "a restore")
 	require.NoError(t, err)
-	tx, err := p.db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }()
-	payout := durable.NewPayout{Reference: "a", Amount: paymentsvc.MustParseAmount("1"), Destination: card}
-	_, err = p.store.QueuePayouts(t.Context(), tx, payout)
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
+	require.NoError(t, p.importDemo(t.Context()))
 
 	own, theirs := scraped(t, http.HandlerFunc(p.store.ServeMetrics)), scraped(t, p.measure.Handler())
 	assert.Greater(t, len(own), 40)
 	assert.InDelta(t, 1, own["durable_hold"], 0)
-	assert.InDelta(t, 1, own["durable_held kind=payout"], 0)
-	assert.InDelta(t, 1, own["durable_rows kind=payout state=created"], 0)
+	assert.InDelta(t, 40, own["durable_held kind=payout"], 0)
+	assert.InDelta(t, 40, own["durable_rows kind=payout state=created"], 0)
 	assert.Contains(t, own, "durable_rows_age_seconds kind=payout state=created")
 	for name := range own {
 		require.Contains(t, theirs, name)

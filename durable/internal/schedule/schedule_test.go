@@ -184,27 +184,6 @@ func TestRecordIsRetriedForTenMinutes(t *testing.T) {
 	}
 }
 
-// Claims reach the rate of PerSecond, but do not exceed it.
-func TestPerSecondLimitsClaims(t *testing.T) {
-	bubble(t, func(c *Config[string, string]) {
-		c.Slots, c.PerSecond = 8, 4
-		c.Call = func(_ context.Context, job string) Completion[string] { return success(job) }
-	}, func(t *bench) {
-		begun, rows := time.Now(), 0
-		t.ledger.round = func(r Request[string]) (Result[string], error) {
-			jobs := numbered(rows, r.MaxRows)
-			rows += r.MaxRows
-			assert.LessOrEqual(t, float64(rows), 4+4*time.Since(begun).Seconds())
-			return recorded(r, jobs...), nil
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		t.start(ctx, 0)
-		require.NoError(t, <-t.batch)
-		assert.InDelta(t, 44, rows, 2)
-	})
-}
-
 // When a timed pause is over, one row is tried alone.
 func TestElapsedPauseIsProbedByOneRow(t *testing.T) {
 	var probe func() ([]string, error)
@@ -287,9 +266,6 @@ func TestRunDrains(t *testing.T) {
 	bubble(t, nil, func(t *bench) {
 		stop := t.run()
 		t.next().record("a", "b")
-		made, err := t.RunBatch(t.Context(), 0)
-		require.ErrorIs(t, err, ErrBusy)
-		assert.Zero(t, made)
 		t.endCall()
 		r := t.next()
 		stop()
@@ -300,7 +276,6 @@ func TestRunDrains(t *testing.T) {
 		assert.Zero(t, r.MaxRows, "a claim after the stop")
 		assert.Empty(t, t.batch, "Run returned before the record")
 		t.finish(r)
-		require.ErrorIs(t, t.Scheduler.Run(t.Context()), ErrBusy)
 	})
 }
 
@@ -551,71 +526,41 @@ func TestFailedRoundReturnsItsClaims(t *testing.T) {
 	})
 }
 
-// claim ends the next round, which claims jobs, after a time.
-func (b *bench) claim(takes time.Duration, jobs ...string) {
-	b.Helper()
-	r := b.next()
-	time.Sleep(takes)
-	r.record(jobs...)
-}
-
-func TestShortCallsShareARound(t *testing.T) {
-	bubble(t, nil, func(t *bench) {
-		t.start(t.Context(), 2)
-		t.claim(time.Millisecond, "a", "b")
-		t.endCall()
-		t.none()
-		t.endCall()
-		r := t.next()
-		assert.Len(t, r.Completions, 2)
-		t.finish(r)
-	})
-}
-
-func TestCompletionWaitsForAHangingCallAtMostForARound(t *testing.T) {
-	for name, c := range map[string]struct{ round, wait time.Duration }{
-		"short rounds": {8 * time.Millisecond, time.Millisecond}, // an eighth enters the average
-		"long rounds":  {time.Hour, maxWait},
+// Completions of short calls share a round. A completion waits for a hanging call at most for a round.
+func TestCompletionsWaitForShortCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		jobs        int
+		round, call time.Duration
+		wait        time.Duration // of the last completion
+		want        int           // completions in the round
+	}{
+		"short calls":                  {2, time.Millisecond, 0, 0, 2},
+		"a hanging call, short rounds": {2, 8 * time.Millisecond, 0, time.Millisecond, 1}, // an eighth enters the average
+		"a hanging call, long rounds":  {2, time.Hour, 0, maxWait, 1},
+		"a long call does not wait":    {2, time.Millisecond, time.Second, 0, 1},
+		"a large round does not wait":  {2 * largeRound, time.Millisecond, 0, 0, largeRound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, nil, func(t *bench) {
-				t.start(t.Context(), 2)
-				t.claim(c.round, "a", "hangs")
-				t.endCall()
-				time.Sleep(c.wait - time.Nanosecond)
-				t.none()
-				time.Sleep(time.Nanosecond)
+			bubble(t, func(config *Config[string, string]) { config.Slots = c.jobs }, func(t *bench) {
+				t.start(t.Context(), c.jobs)
 				r := t.next()
-				assert.Len(t, r.Completions, 1)
+				time.Sleep(c.round)
+				r.record(numbered(0, c.jobs)...)
+				time.Sleep(c.call)
+				for range c.want - 1 {
+					t.endCall()
+				}
+				t.none()
+				t.endCall()
+				if c.wait > 0 {
+					time.Sleep(c.wait - time.Nanosecond)
+					t.none()
+					time.Sleep(time.Nanosecond)
+				}
+				r = t.next()
+				assert.Len(t, r.Completions, c.want)
 				t.finish(r)
 			})
 		})
 	}
-}
-
-func TestCompletionOfALongCallDoesNotWait(t *testing.T) {
-	bubble(t, nil, func(t *bench) {
-		t.start(t.Context(), 2)
-		t.claim(time.Millisecond, "a", "b")
-		time.Sleep(time.Second)
-		t.endCall()
-		r := t.next()
-		assert.Len(t, r.Completions, 1)
-		t.finish(r)
-	})
-}
-
-func TestLargeRoundDoesNotWait(t *testing.T) {
-	bubble(t, func(c *Config[string, string]) { c.Slots = 2 * largeRound }, func(t *bench) {
-		t.start(t.Context(), 2*largeRound)
-		t.claim(time.Millisecond, numbered(0, 2*largeRound)...)
-		for range largeRound - 1 {
-			t.endCall()
-		}
-		t.none()
-		t.endCall()
-		r := t.next()
-		assert.Len(t, r.Completions, largeRound)
-		t.finish(r)
-	})
 }
