@@ -189,7 +189,11 @@ func TestListIsDecidedAfterAPreview(t *testing.T) {
 	assert.Contains(t, w.Body.String(), `<dd id="n">3</dd>`)
 	assert.Contains(t, w.Body.String(), `<dd id="sum">5.10</dd>`)
 	assert.Equal(t, []string{"salary-1", "salary-2", "salary-4"}, references(w.Body.String()), "by line, each once")
-	o.confirm("/bulk", nil, w.Body.String(), `id="confirm"`)
+	assert.Equal(t, durable.StateUnknown, o.row(first).State, "a preview changes no row")
+	form := hidden(w.Body.String(), `id="confirm"`)
+	assert.Equal(t, 422, bulk(form).Code, "not confirmed")
+	form.Set("sure", "yes")
+	assert.Equal(t, "/rows?done=unpaid&n=3", bulk(form).Header().Get("Location"))
 	for n, q := range queued {
 		assert.Equal(t, n != 2, o.row(q.UserData).State == durable.StateFailed)
 	}
