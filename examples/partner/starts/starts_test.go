@@ -126,6 +126,22 @@ func TestCrashBetweenCallAndRecordStartsNothingTwice(t *testing.T) {
 	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
 }
 
+func TestLostResponseStaysOpenUntilItIsReconciled(t *testing.T) {
+	table, service := newTable(t)
+	table.add(t, "order-1", Retry, nil)
+	lost := service.Fault(
+		paymentsvctest.InitPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
+	refused := service.Fault(paymentsvctest.StatusPayment, paymentsvctest.First(3), paymentsvctest.Refuse())
+	require.Error(t, table.Start(t.Context(), "order-1"))
+	require.Equal(t, 4, lost.Hits()+refused.Hits())
+	table.requireRow(t, "order-1", Open, "")
+	require.NoError(t, table.Reconcile(t.Context(), "order-1"))
+	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
+	require.NoError(t, table.record(t.Context(), "order-1", Rejected, ""), "a notification was first")
+	table.requireRow(t, "order-1", Started, service.Orders()[0].OrderID)
+	service.AssertOrders(t, 1)
+}
+
 func TestReconcileNeedsTheUserDataOfTheRow(t *testing.T) {
 	table, service := newTable(t)
 	table.add(t, "order-1", Open, nil)
@@ -151,6 +167,10 @@ func TestUnknownPayoutIsReconciledByOrderIDOrReviewed(t *testing.T) {
 	require.NoError(t, err)
 	table.add(t, "payout-1", Open, nil)
 	table.add(t, "payout-2", Open, nil)
+	refused := service.Fault(paymentsvctest.StatusPayout, paymentsvctest.First(3), paymentsvctest.Refuse())
+	require.Error(t, table.ReconcilePayout(t.Context(), "payout-1", payout.OrderID))
+	require.Equal(t, 3, refused.Hits())
+	table.requireRow(t, "payout-1", Open, payout.OrderID)
 	require.NoError(t, table.ReconcilePayout(t.Context(), "payout-1", payout.OrderID))
 	table.requireRow(t, "payout-1", Started, payout.OrderID)
 	require.NoError(t, table.ReconcilePayout(t.Context(), "payout-2", ""))
@@ -232,6 +252,7 @@ func TestApplyKeepsTheDecisionOfAnOperator(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, table.Insert(t.Context(), "order-2", "order-1", paymentsvc.MustParseAmount("10.50")))
 		require.NoError(t, table.Apply(t.Context(), refund("SUCCESS", "{}")))
+		require.NoError(t, table.Apply(t.Context(), payment("PENDING", "10.50")))
 		table.requireRow(t, "order-1", decided, "o-1")
 	}
 }
@@ -257,6 +278,11 @@ func TestApplyMatchesOneRow(t *testing.T) {
 	table.add(t, "order-2", Started, "o-1")
 	require.NoError(t, table.Apply(t.Context(), payment("SUCCESS", "10.50")))
 	table.requireRow(t, "order-1", Open, "")
+	table.requireRow(t, "order-2", Started, "o-1")
+
+	second := payment("SUCCESS", "10.50")
+	second.OrderID, second.UserData = "o-2", "order-2"
+	require.NoError(t, table.Apply(t.Context(), second), "a second order for one user_data")
 	table.requireRow(t, "order-2", Started, "o-1")
 }
 
