@@ -95,9 +95,10 @@ func (s *Store) holdAutomatically(ctx context.Context, reason string, keep func(
 	return nil
 }
 
-// EndHold ends the hold of new payouts, which are then sent without a comparison with the service's list. First import
-// all files since the backup again, and queue all payouts of your program since the backup again. Held payouts stay
-// held until [Store.Release]. generation, [ErrUndecidable] and [ErrChanged] are as for Release. by is required.
+// EndHold ends the hold of new payouts, which are then sent without a comparison with the service's list. Before
+// EndHold, import again all files imported since the backup, and queue again all payouts that your program has queued
+// since then. Held payouts stay held until [Store.Release]. generation, [ErrUndecidable] and [ErrChanged] are as for
+// Release. by is required.
 func (s *Store) EndHold(ctx context.Context, by string, generation int64) error {
 	if by == "" {
 		return errNoAuthor
@@ -129,7 +130,7 @@ func (s *Store) graceAfterHold(now, heldAt int64) time.Duration {
 }
 
 // waited returns the time since a claim. If the time of the claim is in the future, the database's clock was wrong, so
-// this process must watch the claim.
+// waited returns the time since this process first saw the claim.
 func (s *Store) waited(claim row.Claim, now int64) time.Duration {
 	if now < claim.ClaimedAt {
 		return s.leases.since(claim, s.now())
@@ -145,10 +146,10 @@ func anotherHold(err error, generation int64) error {
 	return err
 }
 
-// Release makes the held payouts that f selects due, and returns their number. After an error it returns the number
-// released so far, and the next Release continues. generation is [Status].Generation from before the comparison with
-// the service's list. After another hold the payouts must be compared again, so the error wraps [ErrChanged], and the
-// remaining payouts stay held. by is required; f.After and f.Limit must not be set.
+// Release releases the held payouts selected by f, so that they become due, and returns their number. After an error it
+// returns the number released so far, and the next Release continues. generation is [Status].Generation from before the
+// comparison with the service's list. After another hold the payouts must be compared again, so the error wraps
+// [ErrChanged], and the remaining payouts stay held. by is required; f.After and f.Limit must not be set.
 //
 // Until [Status].ReleaseAt, a late request from before the hold may still pay, so the error wraps [ErrUndecidable].
 //

@@ -22,7 +22,8 @@ import (
 type Delivery struct {
 	// Notification is the notification of the attempt.
 	Notification Notification
-	// Faults are the texts of the chosen faults. A forgery has only the text of [Forged], which no other delivery has.
+	// Faults are the texts of the chosen faults. A forgery has only the text of [Forged]. Other deliveries lack this
+	// text, unless the project is unknown.
 	Faults []string
 	// Forged reports whether the receiver must reject the notification, because it is a forgery, unsigned or altered.
 	Forged bool

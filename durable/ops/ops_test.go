@@ -508,8 +508,8 @@ func TestDecisionAppliesToTheRowAsSeen(t *testing.T) {
 	assertTexts(t, page, "It is marked as succeeded.", "ada", "o-1", "line 2", "••••\u00a01111")
 }
 
-// Two operators have the page of a rejected payout. The first sends it again, and a restore loses this. The second has
-// asked the service before the hold.
+// Two operators have the page of a rejected payout. The first operator sends the payout again, but a restore loses this
+// decision. The second operator then decides with a page from before the hold.
 func TestDecisionFromBeforeAHoldIsRejected(t *testing.T) {
 	o := newOffice(t, ops.Config{})
 	queued := o.queue("march", "3.00")

@@ -157,7 +157,7 @@ type summary struct {
 // summarize looks up each payout of the file.
 func (p *program) summarize(ctx context.Context) (s summary, err error) {
 	s.states = map[durable.State]int64{}
-	s.status, err = p.store.Status(ctx) // before the rows, because no payout is claimed during a pause
+	s.status, err = p.store.Status(ctx) // before the rows, because no created payout can start after a pause until Resume
 	var part []durable.NewPayout
 	compare := func() {
 		if err == nil {

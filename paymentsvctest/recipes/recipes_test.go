@@ -29,7 +29,7 @@ var scheme = paymentsvc.Scheme{
 
 const secret paymentsvc.Secret = "project-secret-key-of-these-pages"
 
-// price becomes 300000.09 as a float32, and as a float64 in whole cents.
+// price becomes 300000.09 as a float32, and as a float64 times 100, truncated to whole cents.
 var price = paymentsvc.MustParseAmount("300000.10")
 
 // errUnresolved means that a payment may exist. The payer must not pay again.
@@ -225,7 +225,7 @@ func TestLostResponseIsNotPaidTwice(t *testing.T) {
 			srv.AssertOrders(t, orders) // includes starts with a new user_data
 			srv.AssertNoneRejected(t)
 			for _, o := range srv.Orders() {
-				if !o.Amount.Equal(price) { // not in cents
+				if !o.Amount.Equal(price) { // for example, an amount in cents
 					t.Errorf("the amount is %s", o.Amount)
 				}
 			}
@@ -236,8 +236,8 @@ func TestLostResponseIsNotPaidTwice(t *testing.T) {
 	}
 }
 
-// during returns a hook for OnStart. During the first start, before its response, the hook calls f once. If f waits for
-// the start's response, because your code has locks, the hook does not wait for f. wait does.
+// during returns a hook for OnStart. During the first start, before its response, the hook calls f once. The hook waits
+// at most 100 ms for f, because f may need the start's response if your code has locks. wait waits until f ends.
 func during(f func()) (onStart func(paymentsvctest.Order), wait func()) {
 	var begun atomic.Bool
 	done := make(chan struct{})
@@ -273,7 +273,7 @@ func TestSecondClickStartsNoSecondPayment(t *testing.T) {
 			s = newShop(t, srv, client)
 			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
 
-			click() // and the second click during its call
+			click() // the first click; during its call the hook clicks again
 			wait()
 			click() // later
 
@@ -351,7 +351,7 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 		arriving                  statuses
 		fault                     paymentsvctest.NotificationFault // of each notification
 		rejected, failing         bool                             // failing: the store fails at the first notification
-		event                     paymentsvc.EventType             // of the first notification, like the next three
+		event                     paymentsvc.EventType             // and the next three: of the first notification
 		orderID, userData, amount string
 		shipped                   int
 	}{

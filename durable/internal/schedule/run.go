@@ -22,7 +22,7 @@ type worker struct {
 	servers     int // successive rounds on an unrecognized server
 }
 
-// observation describes the queue. Each round and probe with claims makes a new observation.
+// observation describes the queue. Each probe and each round of a worker makes a new observation, even without a claim.
 type observation struct {
 	backlog     bool // due rows may remain
 	paymentsDue bool // due payments may remain

@@ -125,7 +125,7 @@ type entry struct {
 	number int
 	method string
 	url    *url.URL
-	signed bool // has a signature header, or is the only message
+	signed bool // has a signature header; in most formats also true for the only message
 	read   func() (Message, error)
 }
 
