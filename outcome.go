@@ -183,7 +183,7 @@ func orderID(body []byte) string {
 	return text
 }
 
-// rejects reports whether a complete response without success proves that the service started no operation.
+// rejects reports whether the complete response of a failed call proves that the service started no operation.
 func (c *Client) rejects(e endpoint, result transport.Result, reported *ServiceError) bool {
 	if reported == nil || result.Repeated {
 		return false // perhaps a proxy's response, or a response to one of several deliveries
@@ -196,7 +196,8 @@ func (c *Client) rejects(e endpoint, result transport.Result, reported *ServiceE
 	case EffectNone:
 		return true
 	case EffectByStatus:
-		// The service replies with JSON (section 1). A decoder may find an error in a page or in a part of a success.
+		// The service replies with JSON (section 1). A decoder may find an error in an HTML page, or in a success that
+		// was cut off.
 		return jsonobject.IsObject(result.Body) && rejecting(result.Status)
 	default:
 		return false

@@ -80,8 +80,8 @@ type Message struct {
 	Method string
 	// URL is the address of the request. It is nil for a notification in [Webhook.Verify] and [Webhook.Parse].
 	URL *url.URL
-	// Header has the headers of a notification, or the headers of a request with the timestamp and before the
-	// signature. Do not change it.
+	// Header has the headers of a notification, or the headers of a request with its timestamp, but without a signature
+	// yet. Do not change it.
 	Header http.Header
 	// Timestamp is the timestamp header: digits of a Unix time in seconds.
 	Timestamp string

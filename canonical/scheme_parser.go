@@ -149,7 +149,7 @@ func (p *parser) seenIn(column int) {
 	case p.seen:
 		p.fail(column, `a second "seen in"`)
 	case p.byKind:
-		p.fail(column, `"seen in" is for one scheme, not for one of each kind`)
+		p.fail(column, `"seen in" is for a text with one scheme, not for one of each kind`)
 	}
 	p.seen = true
 	p.name("in")
@@ -282,7 +282,7 @@ func (p *parser) texts(least int, many bool) (list []string, code string) {
 	p.mark("(", `"(" with a text`)
 	for more := true; more; more = p.takeMark(",") {
 		if len(list) == least && !many {
-			p.fail(p.token.column, `want ")" after %d texts`, least)
+			p.fail(p.token.column, `want ")" after the text`)
 		}
 		list = append(list, p.literal("a text"))
 	}
@@ -312,7 +312,7 @@ func (p *parser) lookup() (word, bool) {
 	return word{}, false
 }
 
-// find reads a word that the function fits accepts. Otherwise find fails.
+// find reads a word for which fits returns true. It fails for any other token.
 func (p *parser) find(what, wanted string, fits func(word) bool) word {
 	if w, known := p.lookup(); known && fits(w) {
 		p.advance()

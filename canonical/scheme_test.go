@@ -365,8 +365,8 @@ func TestSchemeReportsErrors(t *testing.T) {
 		`hex(body), seen`:                               `column 16: want "in", not the end`,
 		`hex(body), seen in request`:                    `column 20: want "requests" or "notifications", not "request"`,
 		`hex(body), seen in requests, seen in requests`: `column 30: a second "seen in"`,
-		`request hex(body), notification hex(path body), seen in requests`: `column 49: "seen in" is for one scheme, ` +
-			`not for one of each kind`,
+		`request hex(body), notification hex(path body), seen in requests`: `column 49: "seen in" is for a ` +
+			`text with one scheme, not for one of each kind`,
 		`hex(path), body`:              `column 16: want "unsigned", not the end`,
 		`request hex(body)`:            `column 18: want ", notification", not the end`,
 		`request hex(body), hex(body)`: `column 20: want "notification", not "hex"`,
@@ -374,7 +374,7 @@ func TestSchemeReportsErrors(t *testing.T) {
 			`both kinds share one encoding`,
 		`hex(header(X))`:                    `column 12: want a text in quotes, not "X"`,
 		`hex(header "X")`:                   `column 12: want "(" with a text, not a text`,
-		`hex(header("X", "Y"))`:             `column 17: want ")" after 1 texts`,
+		`hex(header("X", "Y"))`:             `column 17: want ")" after the text`,
 		`hex(header("X" "Y"))`:              `column 16: want ")", not a text`,
 		`hex(field())`:                      `column 11: want a text in quotes, not ")"`,
 		`hex(field-or(""))`:                 `column 16: want "," and a text`,

@@ -206,8 +206,8 @@ func (c *catalogue) describe(p *piece) bool {
 	return !c.showsSecret(p.text)
 }
 
-// readTexts sets the texts of a piece. It reports whether read can return the piece, if describe accepts it. Lists and
-// JSON get their text forms later, in describe, because addOther drops most of these pieces as duplicates.
+// readTexts sets the texts of a piece. It returns false for a piece to drop. Lists and JSON get their text forms later,
+// in describe, because addOther drops most of these pieces as duplicates.
 func (c *catalogue) readTexts(p *piece) bool {
 	if c.ctx.Err() != nil {
 		return false

@@ -63,9 +63,9 @@ type Config struct {
 	// InsufficientFundsCodes are error codes of an account without funds. A response to a payout with such a code, or
 	// with HTTP 402, pauses all claims until [Store.Resume]. The document specifies no codes, so there is no default.
 	InsufficientFundsCodes []string
-	// MaxConsecutiveRejections is the number of payouts rejected in a row, with one code, that pauses all claims until
-	// [Store.Resume]. These payouts then need review and can be sent again. The default is 5. A negative number disables
-	// the limit.
+	// MaxConsecutiveRejections is the number of consecutive payouts rejected with one code that pauses all claims until
+	// [Store.Resume]. These payouts then need review and can be sent again. The default is 5. A negative number
+	// disables the limit.
 	MaxConsecutiveRejections int
 
 	// Slots is the maximum number of calls that [Store.Run] and [Store.RunBatch] make at once in this process. It also
@@ -124,9 +124,9 @@ type Config struct {
 // recovers it. The outcome of a call in progress is then unknown. Hooks receive no destination.
 type Hooks struct {
 	// Trace is called before each call of the service for a row, and begins a span. ctx is derived from the context of
-	// Pay, Run, RunBatch or Sweep. The returned context must be derived from ctx. The call, OnChange, and the hooks Call
-	// and Change receive it. end is called once, after the outcome is recorded or its first record has failed. err is nil
-	// after a success, and its text contains no part of a request or response.
+	// Pay, Run, RunBatch or Sweep. The returned context must be derived from ctx. The call, OnChange, and the hooks
+	// Call and Change receive it. end is called once, after the outcome is recorded or the first attempt to record it
+	// has failed. err is nil after a success, and its text contains no part of a request or response.
 	Trace func(ctx context.Context, endpoint, userData string) (traced context.Context, end func(err error))
 	// Call is called after each call of the service for a row.
 	Call func(ctx context.Context, c Call)

@@ -36,9 +36,9 @@ type Store struct {
 // come from the database or the Witness. A SQLite db must have one connection (SetMaxOpenConns(1)), WAL, synchronous
 // FULL and a busy_timeout, best set in the database's address. Open does not close db, and a Store needs no Close.
 //
-// Open holds payouts, see [Store.HoldPayouts], if db has moved to another server, or is an older copy. The [Witness] of
-// the Config shows an older copy. Open returns an error if it cannot hold the payouts. It logs a warning if other users
-// can read a SQLite file.
+// Open holds payouts, see [Store.HoldPayouts], if db has moved to another server, or is an older copy. The Config's
+// [Witness] detects an older copy. Open returns an error if it cannot hold the payouts. It logs a warning if other
+// users can read a SQLite file.
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
 	return open(ctx, db, c, "", time.Now)
 }

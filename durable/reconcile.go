@@ -28,8 +28,8 @@ const (
 	maxPollWait       = 10 * time.Minute
 )
 
-// reconcile polls the service for due unknown rows, and for due pending rows with FinalState. It polls for unknown
-// payments by user_data, and for other rows by order_id.
+// reconcile polls the service for due unknown rows and, if Config.FinalState is set, for due pending rows. It polls for
+// unknown payments by user_data, and for other rows by order_id.
 func (s *Store) reconcile(ctx context.Context) error {
 	begun := s.now()
 	polls, err := s.ledger.DuePolls(ctx, sweepRows, pollsBeforeReview)
@@ -61,7 +61,7 @@ func (s *Store) reconcile(ctx context.Context) error {
 // reconcileRow polls for one row. Without FinalState the response has no status, so a found row becomes pending and
 // waits for its notification.
 func (s *Store) reconcileRow(ctx context.Context, p ledger.Poll, records chan struct{}) error {
-	// Measure before the poll, because a result counts only if the poll begins after Grace.
+	// Measure before the poll, because "not found" counts only if the poll begins after Grace.
 	seen := s.leases.since(row.Claim{UserData: p.UserData, Claims: p.Claims, ClaimedAt: p.ClaimedAt}, s.now())
 	endpoint := "status_payment"
 	if p.Kind == row.Payout {
@@ -175,7 +175,7 @@ type pendingPolls struct {
 
 type pollsOfKind struct {
 	after    ledger.Place
-	failures int       // successive passes in which a poll got no response about its row
+	failures int       // successive passes in which a poll failed, other than by a rejection of its row
 	resume   time.Time // end of the wait after failures
 }
 
@@ -225,7 +225,7 @@ func (p *pendingPolls) begin(now time.Time, wait time.Duration) (kind row.Kind, 
 	return p.kind, polls.after, !now.Before(polls.resume)
 }
 
-// observe postpones the passes of a kind after a poll without a response about its row.
+// observe postpones the passes of a kind after a failed poll, except after a rejection of its row.
 func (p *pendingPolls) observe(now time.Time, kind row.Kind, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *Store) finalStatus(
 	}
 	final, err := s.readStatus(p, status)
 	if err != nil {
-		s.c.Log.ErrorContext(ctx, "durable: FinalState failed", "user_data", p.UserData, "error", err.Error())
+		s.c.Log.ErrorContext(ctx, "durable: no state from FinalState", "user_data", p.UserData, "error", err.Error())
 	}
 	return final
 }

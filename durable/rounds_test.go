@@ -144,7 +144,7 @@ func TestLateOrderIDIsRecordedAfterAConcurrentClaim(t *testing.T) {
 		queue(t, s, payouts("a", 1)...)
 		r := callResult{job: claim(t, s, 1, 0, "T")[0], Result: row.Result{OrderID: "o"}}
 		set(t, db, r.job.UserData, `state = 'created'`)
-		db.Exec(t, `DELETE FROM durable_queue`) // by the round, after the record has read the row
+		db.Exec(t, `DELETE FROM durable_queue`) // as a round does after Record has read the row
 		require.ErrorIs(t, rounder{s}.Record(t.Context(), s.completion(r, 1)), ErrChanged, "another attempt follows")
 		set(t, db, r.job.UserData, `state = 'starting'`)
 		require.NoError(t, rounder{s}.Record(t.Context(), s.completion(r, 1)))

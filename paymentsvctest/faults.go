@@ -18,8 +18,8 @@ type When int
 const (
 	// BeforeCommit is before the server processes the request. It is the zero value.
 	BeforeCommit When = iota
-	// AfterCommit is after the processing. The fault has no effect on a request that the server rejects, except with
-	// [ProblemNotFound], and no effect if a fault ends the request or replaces the response before the commitment.
+	// AfterCommit is after the processing. The fault has no effect on a rejected request, except after
+	// [ProblemNotFound], nor after a fault that ends the request or replaces the response before the commitment.
 	AfterCommit
 )
 
@@ -112,7 +112,7 @@ func refuses(faults []Fault) bool {
 // Refuse refuses the connection before any byte is sent. A server cannot refuse connections for one endpoint, so this
 // fault needs the client of [Server.HTTPClient]. That client consults the rules before each attempt to send a request,
 // and a rule with Refuse counts these attempts. For other clients the fault is [Reset]. The server does not receive a
-// refused request, so [Server.Fault] panics for Refuse and another fault, and [Server.FaultWhere] also for a function.
+// refused request, so [Server.Fault] panics unless Refuse is the only fault.
 func Refuse() Fault { return Fault{"refuse", "refuse", func(e *effects) { e.reset = true }} }
 
 // Reset resets the connection before the body is read.
@@ -125,8 +125,8 @@ func Drop(when When) Fault {
 
 // LateCommit simulates a start that reaches the service after the call has failed. It closes the connection without a
 // response. For the given number of queries, status_payment and status_payout do not find the order, unless its status
-// changes or a further start returns its order_id. Code that starts the order again after "not found" starts two
-// orders, with [NewOrder] or a new user_data. The fault has no effect on other calls and on rejected starts.
+// changes or a further start returns its order_id. A second start after "not found" makes a second order if
+// Config.Repeated is [NewOrder] or the user_data is new. The fault has no effect on other calls and rejected starts.
 func LateCommit(queries int) Fault {
 	return Fault{"late-commit " + strconv.Itoa(queries), "late-commit", func(e *effects) { e.unseen = &queries }}
 }
@@ -136,8 +136,8 @@ func Hang(when When) Fault {
 	return Fault{"hang " + when.String(), "hang " + when.String(), func(e *effects) { e.at(when).hang = true }}
 }
 
-// Hold delays the request until release is closed, the client leaves or the server closes. A test controls the order of
-// events with it, without a sleep. [ParseFault] does not support Hold.
+// Hold delays the request until release is closed, the client leaves or the server closes. Use Hold to control the
+// order of events without a sleep. [ParseFault] does not support Hold.
 func Hold(when When, release <-chan struct{}) Fault {
 	h := hold{fmt.Sprintf("hold %s %p", when, release), release}
 	return Fault{"hold " + when.String(), h.slot, func(e *effects) { e.at(when).holds = append(e.at(when).holds, h) }}

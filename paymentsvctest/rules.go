@@ -118,8 +118,8 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 }
 
 // FaultWhere is [Server.Fault] for requests accepted by match. The server calls match for each request to the endpoint,
-// and calls the function selected for each request that the [Which] selects. Both functions may be nil, and must not
-// call the server. To read the body, use [ReadBody] in a handler in front of the server.
+// and calls the function selected for each request that the [Which] selects. Both functions may be nil, which Refuse
+// requires, and must not call the server. To read the body, use [ReadBody] in a handler in front of the server.
 func (s *Server) FaultWhere(
 	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
 ) *Rule {

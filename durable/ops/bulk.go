@@ -288,8 +288,8 @@ func (p *page) listed(ctx context.Context, text string) (list []string, err erro
 		"Entries of the list without a row: %d. The first is entry %d.", len(place), first))
 }
 
-// byLine returns up to n rows of f in the order of their files and lines. It skips the rows up to the linePlace after,
-// unless after is "". The second result reports whether more rows follow. byLine returns errTooManyRows for more than
+// byLine returns up to n rows of f in the order of their files and lines. If after is not "", it is the linePlace of
+// the last row to skip. The second result reports whether more rows follow. byLine returns errTooManyRows for more than
 // maxSorted rows.
 func (p *page) byLine(
 	ctx context.Context, f durable.Filter, after string, n int,

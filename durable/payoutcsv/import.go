@@ -42,8 +42,8 @@ type ImportConfig struct {
 	// turn, because a blocked writer polls for the lock only at intervals.
 	Pause time.Duration
 	// Wake, if set, is called in each transaction with new payouts, after they are stored. Call riverqueue's Queue.Wake
-	// there to wake River's workers. Store.Run needs no Wake. An error rolls back the transaction as an error of DB
-	// does.
+	// there to wake River's workers. Store.Run needs no Wake. After an error of Wake, as of DB, Import rolls back the
+	// transaction and may retry it.
 	Wake func(ctx context.Context, tx *sql.Tx) error
 	// Wait is the maximum time for retries of a transaction after a temporary error of the database, such as a restart. 0
 	// means one minute, and a negative value disables retries.

@@ -351,7 +351,7 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 		arriving                  statuses
 		fault                     paymentsvctest.NotificationFault // of each notification
 		rejected, failing         bool                             // failing: the store fails at the first notification
-		event                     paymentsvc.EventType             // and the next three: of the first notification
+		event                     paymentsvc.EventType             // of the first notification, as the next 3
 		orderID, userData, amount string
 		shipped                   int
 	}{

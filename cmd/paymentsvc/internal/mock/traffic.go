@@ -219,9 +219,9 @@ func errorText(err error) string {
 }
 
 // ErrorFormats returns the values of Options.ErrorFormat. "fields" replies with the two error fields. "shared" uses
-// HTTP 200 for errors, and adds both fields as null to successes (only "error" for a field "error.code"). "status"
-// replies to errors with the HTTP status only. "html" acts like "fields", but replies with a gateway's page if the HTTP
-// status is 401.
+// HTTP 200 for errors, and adds both fields as null to successes. Of a name such as "error.code" it adds only "error".
+// "status" replies to errors with the HTTP status only. "html" acts like "fields", but replies with a gateway's page if
+// the HTTP status is 401.
 func ErrorFormats() []string { return []string{"fields", "shared", "status", "html"} }
 
 // format rewrites a response in the format of ErrorFormat. It is Config.Format of the fake.
