@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -122,31 +120,6 @@ func TestGzipBombIsSmallAndComplete(t *testing.T) {
 		assert.Len(t, plain, size)
 		assert.True(t, bytes.HasPrefix(plain, []byte(`{"order_id"`)))
 		assert.Len(t, bytes.Fields(plain), 1, "nothing but spaces behind it")
-	}
-}
-
-func TestLateCommitIsNotFoundAtFirst(t *testing.T) {
-	for _, o := range operations() {
-		t.Run(o.endpoint, func(t *testing.T) {
-			srv, client := startFake(t, everyStartCounts)
-			paymentID, payoutID := pay(t, client, "payment before"), payOut(t, client, "payout before")
-			late := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.LateCommit(2))
-
-			err := o.call(t.Context(), client, "late", paymentID, payoutID)
-			if o.kind == "" {
-				require.NoError(t, err, "the fault has no effect on other calls")
-				assert.Zero(t, late.Hits())
-				return
-			}
-			assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
-			assert.Equal(t, 1, late.Hits())
-			srv.AssertStarted(t, "late", 1)
-			for _, want := range []bool{false, false, true, true} {
-				assert.Equal(t, want, found(t, client, srv.OrdersOf("late")[0]))
-				_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "payment before"})
-				require.NoError(t, err, "other orders are found")
-			}
-		})
 	}
 }
 
@@ -569,7 +542,11 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 		{"an answer after a commitment that a signature prevents", valid, oldSecret, "bad-gateway after", "0"},
 		{"a lost answer that a signature prevents", valid, oldSecret, "drop after", "0"},
 		{"after the rejection of a duplicate", duplicate, secret, "drop after", "0"},
+		{"a hang after the rejection of a duplicate", duplicate, secret, "hang after", "0"},
+		{"an answer after the rejection of a duplicate", duplicate, secret, "bad-gateway after", "0"},
+		{"the late commitment of a duplicate", duplicate, secret, "late-commit 2", "0"},
 		{"before the rejection of a duplicate", duplicate, secret, "drop before", "1"},
+		{"after a rejection by a fault", valid, secret, "reject 402 E17 no / drop after / late-commit 2", "1 0 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			srv := paymentsvctest.StartInMemory(t, config())
@@ -580,7 +557,10 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 					srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), parsed(t, list, paymentsvctest.ParseFault)...))
 			}
 			client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Signer = signer(t, test.key) })
-			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.userData))
+			_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.userData))
+			if test.userData == duplicate && test.hits == "0" {
+				assert.ErrorContains(t, err, "HTTP 409", "the client receives the rejection")
+			}
 			var hits []string
 			for _, rule := range rules {
 				hits = append(hits, fmt.Sprint(rule.Hits()))
@@ -600,30 +580,6 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
 	require.Error(t, err)
 	assert.Equal(t, 1, rule.Hits(), "the response to an unknown order counts")
-}
-
-func TestFaultsAfterTheCommitmentNeedACommitment(t *testing.T) {
-	for _, fault := range []paymentsvctest.Fault{
-		paymentsvctest.Drop(paymentsvctest.AfterCommit), paymentsvctest.Hang(paymentsvctest.AfterCommit),
-		paymentsvctest.Hold(paymentsvctest.AfterCommit, nil), paymentsvctest.BadGateway(paymentsvctest.AfterCommit),
-		paymentsvctest.LateCommit(2),
-	} {
-		t.Run(fault.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := paymentsvctest.StartInMemory(t, config(func(c *paymentsvctest.Config) {
-					c.Check = func(paymentsvctest.Order) error { return errors.New("no money") }
-				}))
-				client := newClient(t, srv)
-				rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), fault)
-				_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-				require.ErrorContains(t, err, "rejected: HTTP 422")
-				srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Reject(402, "E17", "no money"))
-				_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-				require.ErrorContains(t, err, "rejected: HTTP 402")
-				require.Zero(t, rule.Hits())
-			})
-		})
-	}
 }
 
 func TestRefuseCountsEachRequestOnce(t *testing.T) {

@@ -299,7 +299,7 @@ func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	assert.Equal(t, 3, lost.Hits())
 	assert.Empty(t, srv.Outbox(), "given up")
 
-	srv.ClearFaults()
+	lost.Remove()
 	calls := 0
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		calls++
@@ -481,6 +481,7 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	balance("1000.00", "1000.00")
 	_, err = srv.Settle(paymentID, paymentsvc.StatusFailure)
 	require.ErrorContains(t, err, "no status after")
+	require.ErrorContains(t, srv.Move(paymentID, paymentsvc.StatusFailure), "no status after")
 	settled(t, srv, payoutID, paymentsvc.StatusFailure)
 	balance("1010.50", "1010.50")
 	_, err = srv.Settle(payoutID, "RETURNED")
