@@ -358,16 +358,22 @@ func TestFaultsEndStreamsOverHTTP2(t *testing.T) {
 	srv.AssertAllSigned(t)
 }
 
-// A mounted fake cannot refuse a connection, but it ends the connection before the body.
-func TestRefuseOfAMountedFakeEndsTheConnection(t *testing.T) {
+// mount mounts a fake in another server, and returns the fake with a client.
+func mount(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
+	t.Helper()
 	srv, err := paymentsvctest.New(config())
 	require.NoError(t, err)
-	defer srv.Close()
+	t.Cleanup(srv.Close)
 	outer := httptest.NewServer(srv)
-	defer outer.Close()
-	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" })
+	t.Cleanup(outer.Close)
+	return srv, newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" })
+}
+
+// A mounted fake cannot refuse a connection, but it ends the connection before the body.
+func TestRefuseOfAMountedFakeEndsTheConnection(t *testing.T) {
+	srv, client := mount(t)
 	srv.Fault("init_payment/card", paymentsvctest.Every(), paymentsvctest.Refuse())
-	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-3"))
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-3"))
 	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
 	_, err = client.GetBalance(t.Context())
 	require.NoError(t, err)
@@ -460,16 +466,11 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 }
 
 func TestDrainOfAMountedFakeWaitsForItsRequests(t *testing.T) {
-	srv, err := paymentsvctest.New(config())
-	require.NoError(t, err)
-	defer srv.Close()
-	outer := httptest.NewServer(srv)
-	defer outer.Close()
+	srv, client := mount(t)
 	release := make(chan struct{})
 	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
-	mounted := func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" }
-	done := paying(t.Context(), newClient(t, srv, mounted))
+	done := paying(t.Context(), client)
 	waitFor(func() bool { return rule.Hits() == 1 })
 	drainsWhen(t, srv, release)
 	require.NoError(t, srv.Drain(t.Context()))
