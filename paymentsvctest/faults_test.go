@@ -569,6 +569,9 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 			assert.Equal(t, test.hits, strings.Join(hits, " "))
 		})
 	}
+}
+
+func TestHitsOfHoldsAndUnknownOrders(t *testing.T) {
 	srv := paymentsvctest.StartInMemory(t, config())
 	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
 	over := make(chan struct{})
@@ -577,8 +580,14 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, over))
 	pay(t, client, "order-1")
 	assert.Zero(t, rule.Hits(), "a released hold has no effect")
+	rule = srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.AfterCommit, nil))
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.ErrorContains(t, err, "HTTP 409")
+	assert.Zero(t, rule.Hits(), "a rejected start is not held")
+	rule.Remove()
 	rule = srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
-	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
 	require.Error(t, err)
 	assert.Equal(t, 1, rule.Hits(), "the response to an unknown order counts")
 }
