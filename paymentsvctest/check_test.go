@@ -446,6 +446,7 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 		{"a negative id space", func(c *paymentsvctest.Config) { c.IDSpace = -1 }, "IDSpace: not a number"},
 		{"a negative tolerance", func(c *paymentsvctest.Config) { c.Tolerance = -1 }, "Tolerance: negative"},
 		{"negative attempts", func(c *paymentsvctest.Config) { c.NotifyAttempts = -1 }, "NotifyAttempts: negative"},
+		{"negative records", func(c *paymentsvctest.Config) { c.MaxRecords = -1 }, "MaxRecords: negative"},
 		{"an unknown behaviour", func(c *paymentsvctest.Config) { c.Repeated = 3 }, "Repeated"},
 		{"one error field for two", func(c *paymentsvctest.Config) { c.ErrorCode, c.ErrorMessage = "e", "e" },
 			"ErrorCode and ErrorMessage"},

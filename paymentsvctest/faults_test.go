@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -122,31 +120,6 @@ func TestGzipBombIsSmallAndComplete(t *testing.T) {
 		assert.Len(t, plain, size)
 		assert.True(t, bytes.HasPrefix(plain, []byte(`{"order_id"`)))
 		assert.Len(t, bytes.Fields(plain), 1, "nothing but spaces behind it")
-	}
-}
-
-func TestLateCommitIsNotFoundAtFirst(t *testing.T) {
-	for _, o := range operations() {
-		t.Run(o.endpoint, func(t *testing.T) {
-			srv, client := startFake(t, everyStartCounts)
-			paymentID, payoutID := pay(t, client, "payment before"), payOut(t, client, "payout before")
-			late := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.LateCommit(2))
-
-			err := o.call(t.Context(), client, "late", paymentID, payoutID)
-			if o.kind == "" {
-				require.NoError(t, err, "the fault has no effect on other calls")
-				assert.Zero(t, late.Hits())
-				return
-			}
-			assert.Equal(t, paymentsvc.OutcomeUnknown, paymentsvc.OutcomeOf(err))
-			assert.Equal(t, 1, late.Hits())
-			srv.AssertStarted(t, "late", 1)
-			for _, want := range []bool{false, false, true, true} {
-				assert.Equal(t, want, found(t, client, srv.OrdersOf("late")[0]))
-				_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "payment before"})
-				require.NoError(t, err, "other orders are found")
-			}
-		})
 	}
 }
 
@@ -385,16 +358,22 @@ func TestFaultsEndStreamsOverHTTP2(t *testing.T) {
 	srv.AssertAllSigned(t)
 }
 
-// A mounted fake cannot refuse a connection, but it ends the connection before the body.
-func TestRefuseOfAMountedFakeEndsTheConnection(t *testing.T) {
+// mount mounts a fake in another server, and returns the fake with a client.
+func mount(t *testing.T) (*paymentsvctest.Server, *paymentsvc.Client) {
+	t.Helper()
 	srv, err := paymentsvctest.New(config())
 	require.NoError(t, err)
-	defer srv.Close()
+	t.Cleanup(srv.Close)
 	outer := httptest.NewServer(srv)
-	defer outer.Close()
-	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" })
+	t.Cleanup(outer.Close)
+	return srv, newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" })
+}
+
+// A mounted fake cannot refuse a connection, but it ends the connection before the body.
+func TestRefuseOfAMountedFakeEndsTheConnection(t *testing.T) {
+	srv, client := mount(t)
 	srv.Fault("init_payment/card", paymentsvctest.Every(), paymentsvctest.Refuse())
-	_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-3"))
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-3"))
 	require.Equal(t, paymentsvc.OutcomeNotSent, paymentsvc.OutcomeOf(err))
 	_, err = client.GetBalance(t.Context())
 	require.NoError(t, err)
@@ -487,16 +466,11 @@ func TestDrainWaitsForRequestsWhoseClientHasLeft(t *testing.T) {
 }
 
 func TestDrainOfAMountedFakeWaitsForItsRequests(t *testing.T) {
-	srv, err := paymentsvctest.New(config())
-	require.NoError(t, err)
-	defer srv.Close()
-	outer := httptest.NewServer(srv)
-	defer outer.Close()
+	srv, client := mount(t)
 	release := make(chan struct{})
 	rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Every(),
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, release))
-	mounted := func(cfg *paymentsvc.Config) { cfg.BaseURL = outer.URL + "/base/v1" }
-	done := paying(t.Context(), newClient(t, srv, mounted))
+	done := paying(t.Context(), client)
 	waitFor(func() bool { return rule.Hits() == 1 })
 	drainsWhen(t, srv, release)
 	require.NoError(t, srv.Drain(t.Context()))
@@ -569,7 +543,11 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 		{"an answer after a commitment that a signature prevents", valid, oldSecret, "bad-gateway after", "0"},
 		{"a lost answer that a signature prevents", valid, oldSecret, "drop after", "0"},
 		{"after the rejection of a duplicate", duplicate, secret, "drop after", "0"},
+		{"a hang after the rejection of a duplicate", duplicate, secret, "hang after", "0"},
+		{"an answer after the rejection of a duplicate", duplicate, secret, "bad-gateway after", "0"},
+		{"the late commitment of a duplicate", duplicate, secret, "late-commit 2", "0"},
 		{"before the rejection of a duplicate", duplicate, secret, "drop before", "1"},
+		{"after a rejection by a fault", valid, secret, "reject 402 E17 no / drop after / late-commit 2", "1 0 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			srv := paymentsvctest.StartInMemory(t, config())
@@ -580,7 +558,10 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 					srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), parsed(t, list, paymentsvctest.ParseFault)...))
 			}
 			client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Signer = signer(t, test.key) })
-			_, _ = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.userData))
+			_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment(test.userData))
+			if test.userData == duplicate && test.hits == "0" {
+				assert.ErrorContains(t, err, "HTTP 409", "the client receives the rejection")
+			}
 			var hits []string
 			for _, rule := range rules {
 				hits = append(hits, fmt.Sprint(rule.Hits()))
@@ -588,6 +569,9 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 			assert.Equal(t, test.hits, strings.Join(hits, " "))
 		})
 	}
+}
+
+func TestHitsOfHoldsAndUnknownOrders(t *testing.T) {
 	srv := paymentsvctest.StartInMemory(t, config())
 	client := newClient(t, srv, func(cfg *paymentsvc.Config) { cfg.Retry.MaxAttempts = 1 })
 	over := make(chan struct{})
@@ -596,34 +580,16 @@ func TestHitsCountOnlyFaultsWithAnEffect(t *testing.T) {
 		paymentsvctest.Hold(paymentsvctest.BeforeCommit, over))
 	pay(t, client, "order-1")
 	assert.Zero(t, rule.Hits(), "a released hold has no effect")
+	rule = srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(),
+		paymentsvctest.Hold(paymentsvctest.AfterCommit, nil))
+	_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
+	require.ErrorContains(t, err, "HTTP 409")
+	assert.Zero(t, rule.Hits(), "a rejected start is not held")
+	rule.Remove()
 	rule = srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), paymentsvctest.Drop(paymentsvctest.AfterCommit))
-	_, err := client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
+	_, err = client.StatusPayment(t.Context(), paymentsvc.StatusPaymentRequest{UserData: "order-2"})
 	require.Error(t, err)
 	assert.Equal(t, 1, rule.Hits(), "the response to an unknown order counts")
-}
-
-func TestFaultsAfterTheCommitmentNeedACommitment(t *testing.T) {
-	for _, fault := range []paymentsvctest.Fault{
-		paymentsvctest.Drop(paymentsvctest.AfterCommit), paymentsvctest.Hang(paymentsvctest.AfterCommit),
-		paymentsvctest.Hold(paymentsvctest.AfterCommit, nil), paymentsvctest.BadGateway(paymentsvctest.AfterCommit),
-		paymentsvctest.LateCommit(2),
-	} {
-		t.Run(fault.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := paymentsvctest.StartInMemory(t, config(func(c *paymentsvctest.Config) {
-					c.Check = func(paymentsvctest.Order) error { return errors.New("no money") }
-				}))
-				client := newClient(t, srv)
-				rule := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), fault)
-				_, err := client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-				require.ErrorContains(t, err, "rejected: HTTP 422")
-				srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Reject(402, "E17", "no money"))
-				_, err = client.InitPayment(t.Context(), paymentsvc.PaymentTypeCard, payment("order-1"))
-				require.ErrorContains(t, err, "rejected: HTTP 402")
-				require.Zero(t, rule.Hits())
-			})
-		})
-	}
 }
 
 func TestRefuseCountsEachRequestOnce(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"testing/iotest"
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
@@ -351,9 +352,5 @@ func cutReader(body []byte, cut func(size int) int) io.Reader {
 	if cut == nil || cut(len(body)) >= len(body) {
 		return bytes.NewReader(body)
 	}
-	return io.MultiReader(bytes.NewReader(body[:cut(len(body))]), brokenReader{})
+	return io.MultiReader(bytes.NewReader(body[:cut(len(body))]), iotest.ErrReader(errCut))
 }
-
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, errCut }

@@ -273,8 +273,8 @@ func TestDeliverReordersAndDelays(t *testing.T) {
 }
 
 func TestDeliverRetriesUntilAccepted(t *testing.T) {
-	srv := paymentsvctest.Start(t, config(func(c *paymentsvctest.Config) { c.Now = now }))
-	client, box := newClient(t, srv), &inbox{busy: 1}
+	srv, client := startFake(t, func(c *paymentsvctest.Config) { c.Now = now })
+	box := &inbox{busy: 1}
 	settled(t, srv, pay(t, client, "1"), paymentsvc.StatusSuccess)
 	assert.Empty(t, srv.Deliver(t.Context()), "there is no receiver")
 	assert.Empty(t, srv.DeliverAll(t.Context()), "there is no receiver")
@@ -299,7 +299,7 @@ func TestDeliverRetriesUntilAccepted(t *testing.T) {
 	assert.Equal(t, 3, lost.Hits())
 	assert.Empty(t, srv.Outbox(), "given up")
 
-	srv.ClearFaults()
+	lost.Remove()
 	calls := 0
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		calls++
@@ -481,6 +481,7 @@ func TestSettleAndRefundUpdateBalances(t *testing.T) {
 	balance("1000.00", "1000.00")
 	_, err = srv.Settle(paymentID, paymentsvc.StatusFailure)
 	require.ErrorContains(t, err, "no status after")
+	require.ErrorContains(t, srv.Move(paymentID, paymentsvc.StatusFailure), "no status after")
 	settled(t, srv, payoutID, paymentsvc.StatusFailure)
 	balance("1010.50", "1010.50")
 	_, err = srv.Settle(payoutID, "RETURNED")
@@ -577,11 +578,7 @@ func TestAlteredNeedsASignedBody(t *testing.T) {
 	srv.SetReceiver(paymentsvctest.ToHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("sent")
 	}), "/"))
-	o, err := srv.Seed(paymentsvctest.Order{Kind: paymentsvctest.KindPayment, ProjectID: 42, UserData: "a",
-		Amount: amount("1")})
-	require.NoError(t, err)
-	n, err := srv.Compose(o.OrderID, paymentsvc.StatusSuccess)
-	require.NoError(t, err)
+	n := paymentsvctest.Notification{ProjectID: project, Amount: amount("1")}
 	deliveries := srv.Send(t.Context(), n, paymentsvctest.Altered())
 	require.Len(t, deliveries, 1)
 	require.ErrorContains(t, deliveries[0].Err, "the scheme does not sign the last digit of the body")
@@ -597,15 +594,9 @@ func TestDeliveryShowsNoPartOfAnInvalidResponse(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	srv, client := startFake(t)
+	srv := paymentsvctest.Start(t, config())
 	srv.SetReceiver(paymentsvctest.ToURL(receiver.URL))
-	n, err := srv.Compose(pay(t, client, card), paymentsvc.StatusSuccess)
-	require.NoError(t, err)
-	n.UserData = ""
-	n.OrderID = card
-	for _, d := range srv.Send(t.Context(), n) {
-		require.Error(t, d.Err)
-		assert.NotContains(t, d.Err.Error(), card)
-		assert.Contains(t, d.Err.Error(), `malformed HTTP status code "…"`)
-	}
+	d := srv.Send(t.Context(), paymentsvctest.Notification{ProjectID: project, OrderID: card, Amount: amount("1")})[0]
+	require.ErrorContains(t, d.Err, `malformed HTTP status code "…"`)
+	assert.NotContains(t, d.Err.Error(), card)
 }

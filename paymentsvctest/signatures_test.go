@@ -37,7 +37,6 @@ func signWrongly(
 
 func TestSignatureFaultNamesTheMistake(t *testing.T) {
 	const text = `hex(method '\n' path '\n' timestamp '\n' body)` // of scheme()
-	mine := scheme()
 	sorted := func(m *paymentsvc.Message) {
 		m.Body = []byte(`{"amount":10.50,"destination":"4111111111111111","partner_id":7,"project_id":42,` +
 			`"user_data":"payout-1"}`)
@@ -45,23 +44,22 @@ func TestSignatureFaultNamesTheMistake(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		key        paymentsvc.Secret
-		scheme     paymentsvc.Scheme
 		change     func(*paymentsvc.Message)
 		schemeText string
 		reason     string
 		offset     int // of the difference, -1 for none
 	}{
-		{"the old secret", oldSecret, mine, nil, "", "signed with the old secret", -1},
+		{"the old secret", oldSecret, nil, "", "signed with the old secret", -1},
 		{
-			"another project's", "the secret of project 43", mine, nil, text,
+			"another project's", "the secret of project 43", nil, text,
 			"signed with the secret of project 43, want " + text, -1,
 		},
 		{
-			"sorted fields", secret, mine, sorted, text,
+			"sorted fields", secret, sorted, text,
 			`signed hex(method '\n' path '\n' timestamp '\n' body-sorted), want ` + text, 39,
 		},
 		{
-			"a foreign key", "nobody's", mine, nil, "", "no common mistake explains this signature " +
+			"a foreign key", "nobody's", nil, "", "no common mistake explains this signature " +
 				"(the canonical string has 140 bytes): " +
 				"the key is wrong, the message was altered, or the scheme is different", -1,
 		},
@@ -71,7 +69,7 @@ func TestSignatureFaultNamesTheMistake(t *testing.T) {
 				c.Projects = append(c.Projects, paymentsvctest.Project{ID: 43, Secret: "the secret of project 43"})
 				c.SchemeText = test.schemeText
 			}))
-			signWrongly(t, srv, test.key, test.scheme, test.change)
+			signWrongly(t, srv, test.key, scheme(), test.change)
 			faults := srv.SignatureFaults()
 			require.Len(t, faults, 1)
 			assert.Equal(t, paymentsvctest.InitPayout, faults[0].Endpoint)

@@ -83,19 +83,15 @@ func (s *Server) abandon(w http.ResponseWriter, hard bool) {
 		panic(http.ErrAbortHandler) // HTTP/2: net/http then ends the stream
 	}
 	if hard {
-		if socket, ok := plain(conn).(interface{ SetLinger(sec int) error }); ok {
+		below := conn
+		if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+			below = t.NetConn()
+		}
+		if socket, ok := below.(interface{ SetLinger(sec int) error }); ok {
 			_ = socket.SetLinger(0) // so that closing resets the connection
 		}
 	}
 	s.hangUp(conn)
-}
-
-// plain returns the connection below TLS.
-func plain(conn net.Conn) net.Conn {
-	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		return t.NetConn()
-	}
-	return conn
 }
 
 // hangUp closes a hijacked connection.

@@ -42,20 +42,16 @@ var scheme = paymentsvc.Scheme{
 	Encoding:  paymentsvc.Hex,
 }
 
-type applying func(context.Context, *paymentsvc.Notification) error
-
 // served returns a function that starts a server and returns the address for notifications.
-func served(
-	routes func(*paymentsvc.Webhook, func(context.Context, *paymentsvc.Notification) error) http.Handler,
-) serving {
-	return func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
+func served(routes func(*paymentsvc.Webhook, handlers.Apply) http.Handler) serving {
+	return func(t *testing.T, webhook *paymentsvc.Webhook, apply handlers.Apply) string {
 		srv := httptest.NewServer(routes(webhook, apply))
 		t.Cleanup(srv.Close)
 		return srv.URL + "/api/notifications?shop=caf%C3%A9"
 	}
 }
 
-type serving func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) (address string)
+type serving func(t *testing.T, webhook *paymentsvc.Webhook, apply handlers.Apply) (address string)
 
 func serveFiber(t *testing.T, app *fiber.App) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,7 +66,7 @@ func serveFiber(t *testing.T, app *fiber.App) string {
 }
 
 // behindProxy serves net/http behind a proxy that removes /shop and sets another Host.
-func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
+func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply handlers.Apply) string {
 	front := httptest.NewUnstartedServer(nil)
 	host := front.Listener.Addr().String()
 	back := httptest.NewServer(handlers.AsCalled("/shop", host, handlers.NetHTTP(webhook, apply)))
@@ -90,7 +86,7 @@ func behindProxy(t *testing.T, webhook *paymentsvc.Webhook, apply applying) stri
 func function[E, R any](
 	encoded bool, query string, method func(gateway.Function, context.Context, E) (R, error),
 ) serving {
-	return func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
+	return func(t *testing.T, webhook *paymentsvc.Webhook, apply handlers.Apply) string {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
@@ -153,7 +149,7 @@ func TestFrameworksAcceptSignedNotifications(t *testing.T) {
 	for name, serve := range map[string]serving{
 		"net/http": served(handlers.NetHTTP), "chi": served(handlers.Chi),
 		"gin": served(handlers.Gin), "echo": served(handlers.Echo),
-		"fiber": func(t *testing.T, webhook *paymentsvc.Webhook, apply applying) string {
+		"fiber": func(t *testing.T, webhook *paymentsvc.Webhook, apply handlers.Apply) string {
 			return serveFiber(t, infiber.Routes(webhook, apply))
 		},
 		"REST": function(false, "", gateway.Function.REST), "REST base64": function(true, "", gateway.Function.REST),
