@@ -170,12 +170,7 @@ var faults = []fault{
 	{"old-secret", "", true},
 }
 
-func faultNames() (names []string) {
-	for _, f := range faults {
-		names = append(names, f.name)
-	}
-	return names
-}
+func faultNames() []string { return cli.Mapped(faults, func(f fault) string { return f.name }) }
 
 // isFault accepts the text of a fault, such as "late" or "late 5m".
 func isFault(text string) error {

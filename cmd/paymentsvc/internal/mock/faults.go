@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -263,7 +264,7 @@ func (e *epoch) clearFaults() {
 }
 
 func getFaults(c *call) (int, any, error) {
-	return http.StatusOK, map[string]any{"faults": mapped(c.listFaults(), c.faultOut)}, nil
+	return http.StatusOK, map[string]any{"faults": cli.Mapped(c.listFaults(), c.faultOut)}, nil
 }
 
 func postFault(c *call, given faultIn) (int, any, error) {

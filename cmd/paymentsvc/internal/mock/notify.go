@@ -55,7 +55,7 @@ func (e *epoch) deliver(ctx context.Context) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
 	e.journal.wakeAll()
-	return deliveriesAnswer{mapped(list, deliveryOut), sent}
+	return deliveriesAnswer{cli.Mapped(list, deliveryOut), sent}
 }
 
 // sending returns a context that does not end with the request, because a notification must not stop half-way.
@@ -67,7 +67,7 @@ func (e *epoch) send(
 ) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
-	return deliveriesAnswer{mapped(list, deliveryOut), sent}
+	return deliveriesAnswer{cli.Mapped(list, deliveryOut), sent}
 }
 
 type deliveriesAnswer struct {
@@ -76,7 +76,7 @@ type deliveriesAnswer struct {
 }
 
 func getNotifications(c *call) (int, any, error) {
-	waiting, deliveries := mapped(c.fake.Outbox(), notificationOut), mapped(c.fake.Deliveries(), deliveryOut)
+	waiting, deliveries := cli.Mapped(c.fake.Outbox(), notificationOut), cli.Mapped(c.fake.Deliveries(), deliveryOut)
 	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveries}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -284,7 +285,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	answer.Messages = e.deliverAll(ctx, before, *n)
 	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	answer.Deliveries = mapped(slices.DeleteFunc(list, others), deliveryOut)
+	answer.Deliveries = cli.Mapped(slices.DeleteFunc(list, others), deliveryOut)
 	return answer, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -230,7 +231,7 @@ func readable(body []byte) string {
 
 // shown returns the receivers without queries.
 func (rs receivers) shown() []string {
-	list := mapped(rs.own, func(own receiver) string { return mask.Query(own.text) })
+	list := cli.Mapped(rs.own, func(own receiver) string { return mask.Query(own.text) })
 	if rs.rest != "" {
 		list = append(list, mask.Query(rs.rest))
 	}
