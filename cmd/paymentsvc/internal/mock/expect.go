@@ -204,11 +204,8 @@ func postExpect(c *call, x expectation) (int, any, error) {
 		return 0, nil, invalid("that", "that: not one of %s", strings.Join(slices.Sorted(maps.Keys(claims)), ", "))
 	}
 	within, err := duration("within", x.Within)
-	if err != nil {
-		return 0, nil, err
-	}
-	holds, err := duration("holds_for", x.HoldsFor)
-	if err != nil {
+	holds, holdsErr := duration("holds_for", x.HoldsFor)
+	if err := cmp.Or(err, holdsErr); err != nil {
 		return 0, nil, err
 	}
 	if within > longestHolding || holds > longestHolding {

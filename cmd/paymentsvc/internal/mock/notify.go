@@ -199,7 +199,7 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 	}
 	n, err = e.fake.Compose(orderID, as)
 	if event != "" {
-		if !slices.Contains(events(), event) {
+		if !slices.Contains(Events(), event) {
 			return n, nil, invalid("event", "event: the interface document has no such event")
 		}
 		n.Event = paymentsvc.EventType(event)
@@ -207,7 +207,8 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 	return n, faults, err
 }
 
-func events() []string {
+// Events returns the events of section 6.
+func Events() []string {
 	return []string{
 		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
 		string(paymentsvc.EventRefundStatusChanged),

@@ -41,11 +41,8 @@ func orderOut(o paymentsvctest.Order) order {
 // inBooks is the inverse of orderOut. The defaults are PENDING, payment and the given project.
 func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	a, err := amount("amount", o.Amount)
-	if err != nil {
-		return paymentsvctest.Order{}, err
-	}
-	status, err := statusName(cmp.Or(o.Status, "PENDING"))
-	if err != nil {
+	status, statusErr := statusName(cmp.Or(o.Status, "PENDING"))
+	if err := cmp.Or(err, statusErr); err != nil {
 		return paymentsvctest.Order{}, err
 	}
 	out := paymentsvctest.Order{
@@ -103,7 +100,7 @@ func (e *epoch) only(f *filter, names ...string) error {
 	}{
 		{"kind", f.Kind, []string{"payment", "payout", "form", "invoice"}},
 		{"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
-		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, events()},
+		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, Events()},
 		{"endpoint", f.Endpoint, append(endpoints(), notificationEndpoint)},
 		{"valid", ifSet(f.Valid != nil), nil}, {"after", ifSet(f.After != 0), nil},
 	} {
@@ -325,11 +322,8 @@ type settleIn struct {
 
 func postSettle(c *call, in settleIn) (int, any, error) {
 	to, err := statusName(in.Status)
-	if err != nil {
-		return 0, nil, err
-	}
-	after, err := duration("after", in.After)
-	if err != nil {
+	after, afterErr := duration("after", in.After)
+	if err := cmp.Or(err, afterErr); err != nil {
 		return 0, nil, err
 	}
 	orderID, notify := c.r.PathValue("id"), in.Notify == nil || *in.Notify
@@ -356,11 +350,8 @@ func postRefund(c *call, in refundIn) (int, any, error) {
 		return 0, nil, errNoOrder
 	}
 	a, err := amount("amount", cmp.Or(in.Amount, o.Amount.String()))
-	if err != nil {
-		return 0, nil, err
-	}
-	to, err := statusName(cmp.Or(in.Status, "SUCCESS"))
-	if err != nil {
+	to, statusErr := statusName(cmp.Or(in.Status, "SUCCESS"))
+	if err := cmp.Or(err, statusErr); err != nil {
 		return 0, nil, err
 	}
 	answer, err := c.notified(sending(c.r), o.OrderID, c.refunding(o.OrderID, a, to))

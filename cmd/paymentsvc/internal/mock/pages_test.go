@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -206,10 +207,7 @@ func TestPageOffersEachFault(t *testing.T) {
 		if i == 0 {
 			want[slices.Index(want, "refuse")] = "hold" // a server cannot refuse the connection of one request
 		}
-		offered := []string{}
-		for _, choice := range faultChoices[i].Faults {
-			offered = append(offered, choice.Name)
-		}
+		offered := cli.Mapped(faultChoices[i].Faults, func(f faultChoice) string { return f.Name })
 		require.ElementsMatch(t, want, offered, faultChoices[i].Of)
 	}
 }

@@ -102,7 +102,7 @@ func newView(r *http.Request, said note) *view {
 	v := &view{
 		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), query: query, said: said,
 		Receivers: to.shown(),
-		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
+		Settings:  e.all(), Endpoints: endpoints(), Events: Events(), Choices: faultChoices,
 		CanShowRawBodies: e.opt.ShowBodies,
 	}
 	v.Update = v.Query
