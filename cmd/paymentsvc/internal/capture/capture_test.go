@@ -340,6 +340,8 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"JSON with a number for a path": {`{"headers":{},"path":1}`, "1:1: the address is neither a path"},
 		"JSON with headers of no kind":  {`{"headers":[1],"path":"/"}`, "1:12: the headers are neither"},
 		"an empty list":                 {"[]", "1:1: there is no request in this JSON"},
+		"too many brackets": {strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+			"1:1: there is no request in this JSON"},
 		"base64 that is none": {`{"headers":{},"body":"*","isBase64Encoded":true}`,
 			"1:22: the body is not base64"},
 		"a HAR without the body": {entry(""), "2:2: the body is missing here"},
