@@ -96,14 +96,6 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	}
 }
 
-func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
-	d := &discovery{Call: callOf(t)}
-	d.Dir, d.Args = t.TempDir(), []string{"a"}
-	require.NoError(t, os.WriteFile(filepath.Join(d.Dir, "a"), []byte("Timestamp: 1\nSignature: a\n\n{}"), 0o600))
-	require.NoError(t, d.readFiles())
-	require.Nil(t, d.samples[0].Message.URL, "or a part of the address would be empty text")
-}
-
 func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	c := deskWith(t, map[string]string{
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
@@ -247,6 +239,10 @@ func TestDiscoverChecksAScheme(t *testing.T) {
 	code, out, _ = c.discover("a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
+	c.stdin = "Timestamp: 1\nSignature: a\n\n{}"
+	code, out, _ = c.discover("-", "-scheme", "hex(path body)")
+	require.Equal(t, cli.ExitNo, code)
+	require.Contains(t, out, "Path needs the address", "an unknown address is not empty text")
 
 	c.write(cli.SettingsFile, `{"scheme": "hex(path)", "secret_file": "key.txt"}`)
 	code, out, _ = c.discover("a.http")

@@ -172,13 +172,7 @@ func TestListenAnswersItselfWithoutForward(t *testing.T) {
 }
 
 func TestListenAnswersForAReceiverThatDoesNot(t *testing.T) {
-	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect that the client disconnected
-		<-r.Context().Done()
-	}))
-	defer hangs.Close()
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	gone, hangs := silent(t)
 	for address, want := range map[string]struct {
 		status int
 		said   string

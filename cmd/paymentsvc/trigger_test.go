@@ -210,14 +210,21 @@ func TestTriggerShiftsTimestampsByAnyTime(t *testing.T) {
 	}
 }
 
-func TestTriggerErrorNamesTheReason(t *testing.T) {
-	gone := httptest.NewServer(nil)
+// silent returns receivers without a response: gone refuses the connection, and hangs accepts the request.
+func silent(t *testing.T) (gone, hangs *httptest.Server) {
+	t.Helper()
+	gone = httptest.NewServer(nil)
 	gone.Close()
-	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	hangs = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect that the client disconnected
 		<-r.Context().Done()
 	}))
 	t.Cleanup(hangs.Close)
+	return gone, hangs
+}
+
+func TestTriggerErrorNamesTheReason(t *testing.T) {
+	gone, hangs := silent(t)
 	for args, want := range map[string]struct {
 		code int
 		said string

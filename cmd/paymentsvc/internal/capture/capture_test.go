@@ -173,12 +173,6 @@ func roundTrip(t *testing.T, m Message) {
 	require.Equal(t, m.Header, back.Header)
 }
 
-func TestReadCurlWithABodyFile(t *testing.T) {
-	command := "curl -H 'Host: shop.example' http://127.0.0.1/hook"
-	m := read(t, command, Options{Body: []byte("{}"), BodyName: "b"})
-	require.Equal(t, "shop.example {} POST", m.URL.Host+" "+string(m.Body)+" "+m.Method)
-}
-
 func TestReadCurl(t *testing.T) {
 	files := map[string]string{"body.json": "{\r\n\"a\":\x00 1}\n"}
 	open := func(name string) ([]byte, error) {
@@ -239,13 +233,14 @@ func TestReadHeadersAndABodyFile(t *testing.T) {
 			"is omitted, because the Content-Length excludes it"},
 		"with a byte order mark":       {headers, "\ufeff{}", "\ufeff{}", "begins with a byte order mark"},
 		"curl -v":                      {"> POST / HTTP/1.1\n> Content-Length: 50\n>\n", body, body, ""},
-		"a curl command with no body":  {"curl -X POST https://shop.example/", body, body, ""},
+		"a curl command with no body":  {"curl https://shop.example/", body, body, ""},
 		"a curl command with its file": {"curl -d @other https://shop.example/", "{\n}", "{}", "curl -d drops"},
 		"a HAR file":                   {har, "{}", "{}", ""},
 		"a gateway's JSON":             {`{"headers":{}}`, "{}", "{}", "no path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := read(t, tt.headers, Options{Body: []byte(tt.file), BodyName: "body.json"})
+			require.Equal(t, http.MethodPost, m.Method)
 			require.Equal(t, tt.body, string(m.Body))
 			require.Contains(t, strings.Join(m.Notes, "\n"), tt.note)
 		})

@@ -38,7 +38,9 @@ func (m *Mock) pagesHandler() http.Handler {
 	mux.Handle("POST /ui/faults", p.action(inFaults, faultForm))
 	mux.Handle("POST /ui/faults/clear", p.action(inFaults, clearForm))
 	mux.Handle("POST /ui/faults/{fault}/remove", p.action(inFaults, removeForm))
-	mux.HandleFunc("GET /pay/{kind}/{order}", p.pay)
+	mux.HandleFunc("GET /pay/{kind}/{order}", func(w http.ResponseWriter, r *http.Request) {
+		p.renderPay(w, http.StatusOK, p.payment(r))
+	})
 	mux.HandleFunc("POST /pay/{kind}/{order}", p.paid)
 	inner := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxForm))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -229,10 +231,6 @@ func (p *pages) payment(r *http.Request) payment {
 		v.Order.UserData = e.hide(o.UserData)
 	}
 	return v
-}
-
-func (p *pages) pay(w http.ResponseWriter, r *http.Request) {
-	p.renderPay(w, http.StatusOK, p.payment(r))
 }
 
 func (p *pages) renderPay(w http.ResponseWriter, status int, v payment) {
