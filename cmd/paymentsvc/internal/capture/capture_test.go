@@ -173,14 +173,18 @@ func roundTrip(t *testing.T, m Message) {
 	require.Equal(t, m.Header, back.Header)
 }
 
-func TestReadCurl(t *testing.T) {
-	files := map[string]string{"body.json": "{\r\n\"a\":\x00 1}\n"}
-	open := func(name string) ([]byte, error) {
+// opener returns a function for [Options.Open].
+func opener(files map[string]string) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
 		if data, ok := files[name]; ok {
 			return []byte(data), nil
 		}
 		return nil, os.ErrNotExist
 	}
+}
+
+func TestReadCurl(t *testing.T) {
+	files := map[string]string{"body.json": "{\r\n\"a\":\x00 1}\n"}
 	const at = " https://shop.example/hook"
 	for name, tt := range map[string]struct{ command, body, note, contentType, method string }{
 		"single quotes": {command: `curl -sSX POST -H 'Signature: abab' -d '{"a":"b"}'` + at, body: `{"a":"b"}`,
@@ -211,7 +215,7 @@ func TestReadCurl(t *testing.T) {
 			note: "strips the double quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := read(t, tt.command, Options{Open: open})
+			m := read(t, tt.command, Options{Open: opener(files)})
 			require.Equal(t, tt.body, string(m.Body))
 			require.Equal(t, "shop.example/hook", m.URL.Host+m.URL.Path)
 			require.Contains(t, "POST "+tt.method, m.Method)

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"encoding/base64"
-	"os"
 	"regexp"
 	"runtime"
 	"strings"
@@ -293,12 +292,7 @@ X-Other: c
 
 < ./body.json
 `
-	open := func(name string) ([]byte, error) {
-		if name != "./body.json" {
-			return nil, os.ErrNotExist
-		}
-		return []byte(body), nil
-	}
+	open := opener(map[string]string{"./body.json": body})
 	m := read(t, file, Options{Open: open})
 	require.Equal(t, body, string(m.Body))
 	require.Equal(t, "POST https://shop.example/hook?a=1", m.Method+" "+m.URL.String())

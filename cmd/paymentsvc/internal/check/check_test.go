@@ -143,6 +143,22 @@ func reply(problem, _ string) (int, string) {
 	return status, fmt.Sprintf(`{"code":%q}`, c)
 }
 
+// replies are the replies to some problems.
+type replies map[string]struct {
+	status int
+	body   string
+}
+
+// or returns a reply function with the replies of other to other problems.
+func (r replies) or(other func(problem, identifier string) (int, string)) func(string, string) (int, string) {
+	return func(problem, identifier string) (int, string) {
+		if own, found := r[problem]; found {
+			return own.status, own.body
+		}
+		return other(problem, identifier)
+	}
+}
+
 // ran is a run against a service.
 type ran struct {
 	Findings
@@ -255,24 +271,16 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, Format{}, "", "no field has a code only in errors"},
 		{"a gateway's HTML for everything", &service{reply: func(string, string) (int, string) { return 403, htmlError }},
 			Format{}, "", "errors in HTML"},
-		{"a gateway's HTML for the signature", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "signature" {
-				return 401, htmlError
-			}
-			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "errors in HTML"},
-		{"a gateway's JSON for the signature", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "signature" {
-				return 403, `{"message":"Forbidden"}`
-			}
-			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
-		{"half of the errors in another format", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "order_id" || problem == "user_data" {
-				return 404, `{"fault":"gone-` + problem + `"}`
-			}
-			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, Format{}, "", "error format: perhaps"},
+		{"a gateway's HTML for the signature", &service{
+			reply: replies{"signature": {401, htmlError}}.or(reply(`{"error_code":%q,"error_message":%q}`)),
+		}, Format{Code: "error_code", Message: "error_message"}, "E404", "errors in HTML"},
+		{"a gateway's JSON for the signature", &service{
+			reply: replies{"signature": {403, `{"message":"Forbidden"}`}}.or(reply(`{"error_code":%q,"error_message":%q}`)),
+		}, Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
+		{"half of the errors in another format", &service{
+			reply: replies{"order_id": {404, `{"fault":"gone-order_id"}`}, "user_data": {404, `{"fault":"gone-user_data"}`}}.
+				or(reply(`{"error_code":%q,"error_message":%q}`)),
+		}, Format{}, "", "error format: perhaps"},
 		{"identifiers that differ in each error", &service{reply: func(problem, id string) (int, string) {
 			c, status := code(problem)
 			event := fmt.Sprintf("t%x", time.Now().UnixNano())
@@ -324,11 +332,6 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 
 func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
 	const noError = `{"code":"","lookup_code":"none"}`
-	type response struct {
-		status int
-		body   string
-	}
-	type replies map[string]response // by problem
 	for _, test := range []struct {
 		name, open string
 		replies    replies
@@ -341,12 +344,7 @@ func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
 			replies{"order_id": {200, noError}, "user_data": {200, noError}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := run(t, &service{past: 300, future: 300, success: balance, reply: func(problem, _ string) (int, string) {
-				if own, found := test.replies[problem]; found {
-					return own.status, own.body
-				}
-				return reply(problem, "")
-			}}, "", 0)
+			r := run(t, &service{past: 300, future: 300, success: balance, reply: test.replies.or(reply)}, "", 0)
 			assert.Equal(t, "code", r.Format.Code)
 			assert.Empty(t, r.NotFound)
 			assert.Contains(t, r.facts("open"), test.open)

@@ -192,11 +192,6 @@ func (m *message) line() string {
 	return line
 }
 
-// expectAnswer is the response to a met expectation.
-type expectAnswer struct {
-	Actual int `json:"actual"`
-}
-
 func postExpect(c *call, x expectation) (int, any, error) {
 	var known bool
 	x.claim, known = claims[x.That]
@@ -244,7 +239,7 @@ func postExpect(c *call, x expectation) (int, any, error) {
 	case c.ctx.Err() != nil:
 		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock server was reset meanwhile")
 	case ok:
-		return http.StatusOK, expectAnswer{found.n}, nil
+		return http.StatusOK, map[string]any{"actual": found.n}, nil
 	case found.gap && found.n <= most:
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
 			`the journal or the fake dropped entries that could matter: set "after", or a larger -journal`)

@@ -191,10 +191,8 @@ func getOrders(c *call) (int, any, error) {
 		return len(orders) <= limit
 	})
 	orders, next := cut(orders, limit, func(o order) int { return o.Number })
-	return http.StatusOK, struct {
-		Orders []order `json:"orders"`
-		Next   int     `json:"next"` // the "after" of the next page, or 0 on the last page
-	}{orders, next}, nil
+	// next is the "after" of the next page, or 0 on the last page.
+	return http.StatusOK, map[string]any{"orders": orders, "next": next}, nil
 }
 
 var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
