@@ -252,13 +252,6 @@ func compositions() []string {
 	}
 }
 
-// drawn returns a random composition.
-func drawn() string {
-	dice := make([]byte, 1)
-	_, _ = rand.Read(dice) // never fails
-	return compositions()[int(dice[0])%len(compositions())]
-}
-
 // demo signs samples with a hidden composition, and finds this composition. The compositions are invented, because the
 // interface document specifies neither the canonical string nor the encoding.
 func (d *discovery) demo(ctx context.Context, hidden string) error {

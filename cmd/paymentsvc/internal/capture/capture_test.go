@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,16 +32,11 @@ const (
  "postData":{"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}}}]}}`
 )
 
-func utf16Of(text string, big bool, mark string) string {
-	var b bytes.Buffer
+func utf16Of(text string, order binary.AppendByteOrder, mark string) (data string) {
 	for _, unit := range utf16.Encode([]rune(mark + text)) {
-		if big {
-			b.Write([]byte{byte(unit >> 8), byte(unit)})
-			continue
-		}
-		b.Write([]byte{byte(unit), byte(unit >> 8)})
+		data += string(order.AppendUint16(nil, unit))
 	}
-	return b.String()
+	return data
 }
 
 // read reads a file named a.txt.
@@ -68,8 +64,8 @@ func TestReadEachForm(t *testing.T) {
 		"a whole address": {file: strings.Replace(message, "/hook",
 			"http://user:password@shop.example/hook", 1), url: "http://shop.example/hook?a=1"},
 		"a byte order mark":     {file: "\ufeff" + message, note: "byte order mark"},
-		"UTF-16, big endian":    {file: utf16Of(message, true, "\ufeff"), note: "UTF-16"},
-		"UTF-16 without a mark": {file: utf16Of(message, false, ""), note: "UTF-16"},
+		"UTF-16, big endian":    {file: utf16Of(message, binary.BigEndian, "\ufeff"), note: "UTF-16"},
+		"UTF-16 without a mark": {file: utf16Of(message, binary.LittleEndian, ""), note: "UTF-16"},
 		"line ends after the body": {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 50\n\n" + body +
 			"\r\n\n"},
 		"a line end in the body": {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 51\n\n" + body +
@@ -371,7 +367,8 @@ func TestWriteRejectsHeadersThatWouldBeTwo(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		message, crlf, har, utf16Of(message, false, "\ufeff"), "curl -d @x -H 'A: b' https://a/b", "> POST / HTTP/1.1\n>\n{}",
+		message, crlf, har, utf16Of(message, binary.LittleEndian, "\ufeff"), "curl -d @x -H 'A: b' https://a/b",
+		"> POST / HTTP/1.1\n>\n{}",
 		`curl.exe -d "{\"a\":1}" ^` + "\n https://a", "PS C:\\> curl.exe `\n 'a''b'", `curl $'\x41\n' https://a`,
 		`{"headers":[["a","b"]],"body_base64":"e30=","path":"/ x"}`, ":method: POST\n:path: /\n\n",
 		"Array\n(\n    [Signature] => ab\n)\n{}", "{ host: 'a', signature: 'b' }\n{}", "map[Signature:[ab]]\n{}",

@@ -42,7 +42,7 @@ func (c *Call) run(ctx context.Context, args []string) error {
 	case "help":
 		return c.helpOn(rest)
 	case "":
-		if !c.isJSON() {
+		if !c.is("json") {
 			_, _ = fmt.Fprint(c.Stderr, c.Program.help())
 		}
 		if len(args) > 0 {

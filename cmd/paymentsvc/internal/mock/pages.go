@@ -44,24 +44,20 @@ func (m *Mock) pagesHandler() http.Handler {
 	mux.HandleFunc("POST /pay/{kind}/{order}", p.paid)
 	inner := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxForm))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		secure(w.Header())
+		h := w.Header() // forbids frames and foreign content; the only script is page.js
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "+
+			"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
 		if err := m.checkHost(r.Host); err != nil {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			return
 		}
 		inner.ServeHTTP(w, r)
 	})
-}
-
-// secure forbids frames and foreign content. The only script is page.js.
-func secure(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "+
-		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
 }
 
 func file(name string) http.Handler {
