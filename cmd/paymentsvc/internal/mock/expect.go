@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -289,10 +290,8 @@ func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []st
 	if x.counts != nil {
 		match := func(m *message) bool { return (x.fitsMessage(m) && x.counts(m)) == counted }
 		messages, _, _ := e.journal.newest(0, few, match)
-		for _, m := range slices.Backward(messages) {
-			lines = append(lines, m.line())
-		}
-		return lines
+		slices.Reverse(messages)
+		return cli.Mapped(messages, func(m message) string { return m.line() })
 	}
 	if x.That != "started" {
 		return nil
