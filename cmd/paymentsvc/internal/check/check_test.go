@@ -292,12 +292,10 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, Format{Code: "fault"}, "E404", ""},
 		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
 			Format{Code: "errors.0.code", Message: "message"}, "E404", ""},
-		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "timestamp" {
-				return 400, `{"code":"4111111111111111"}`
-			}
-			return 400, `{"code":"5555555555554444"}`
-		}}, Format{}, "", "no field has a code only in errors"},
+		{"card numbers in the place of codes", &service{
+			reply: replies{"timestamp": {400, `{"code":"4111111111111111"}`}}.
+				or(func(string, string) (int, string) { return 400, `{"code":"5555555555554444"}` }),
+		}, Format{}, "", "no field has a code only in errors"},
 		{"5xx, which gateways send", &service{reply: func(problem, _ string) (int, string) {
 			return 500, fmt.Sprintf(`{"code":%q}`, problem)
 		}}, Format{}, "", "no field has a code only in errors"},

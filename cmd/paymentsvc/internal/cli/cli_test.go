@@ -295,7 +295,7 @@ func TestErrorsNameNoArgumentThatIsNoFile(t *testing.T) {
 		assert.Equal(t, ExitUsage, p.start(t.Context(), t, "try", arg), arg)
 		assert.Contains(t, p.stderr.String(), "prog try: "+want, arg)
 	}
-	_, err := readAll(io.LimitReader(zeros{}, maxInput+1))
+	_, err := readAll(bytes.NewReader(make([]byte, maxInput+1)))
 	assert.EqualError(t, err, "more than 64 MiB")
 }
 
@@ -308,10 +308,6 @@ func (f *failsOnce) Write(p []byte) (int, error) {
 	f.done = true
 	return 0, errors.New("disk full")
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestPathsInTheSettingsFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()
