@@ -300,8 +300,6 @@ func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []st
 	for _, o := range slices.Backward(orders) {
 		lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
 	}
-	for _, r := range found.duplicates {
-		lines = append(lines, r.String())
-	}
+	lines = append(lines, cli.Mapped(found.duplicates, paymentsvctest.Rejection.String)...)
 	return lines[max(len(lines)-few, 0):]
 }

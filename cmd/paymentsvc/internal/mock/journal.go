@@ -178,10 +178,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
 	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
-	var line message
-	if j.log != nil {
-		line = *m
-	}
+	line := *m
 	j.mu.Unlock()
 	j.budget.trim()
 	if j.log != nil {
