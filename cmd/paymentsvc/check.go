@@ -10,12 +10,12 @@ import (
 	"os"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/check"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/internal/transport"
 )
 
 func checkCommand() cli.Command {
@@ -135,14 +135,7 @@ func newCheckSession(c *cli.Call) (*check.Session, cli.Key, error) {
 	return &check.Session{
 		BaseURL: c.Text("base-url"), Partner: c.Int("partner"), Project: c.Int("project"), OrderID: c.Text("order-id"),
 		Scheme: key.Scheme, Secret: key.Secret, Transport: paymentsvc.NewTransport(), Now: c.Now,
-		Wait: func(ctx context.Context) error {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(c.Duration("interval")):
-				return nil
-			}
-		},
+		Wait: func(ctx context.Context) error { return transport.Wait(ctx, c.Duration("interval")) },
 		Done: func(n int, x *check.Exchange) error {
 			if c.Bool("probe") {
 				c.Note("request %d: %s", n, x.Probe)

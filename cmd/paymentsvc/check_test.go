@@ -55,9 +55,7 @@ func TestCheckProbesTheMock(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join(d.dir, "exchanges", "*"))
 			require.NoError(t, err)
 			assert.Len(t, files, 2*19)
-			info, err := os.Stat(filepath.Join(d.dir, "exchanges"))
-			require.NoError(t, err)
-			assert.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o700, info.Mode())
+			d.isPrivate("exchanges", 0o700)
 			assert.Zero(t, d.run("verify", filepath.Join("exchanges", "0001.http"), "-tolerance", "any", "-kind", "request"))
 		})
 	}
@@ -101,9 +99,9 @@ func TestCheckReportsTheConnection(t *testing.T) {
 
 	_, flags = serveMockFor(t, "-scheme", testScheme+", seen in requests")
 	assert.Equal(t, cli.ExitNo, d.run(append([]string{"check", "-save", "exchange"}, flags...)...))
-	response := must(os.ReadFile(filepath.Join(d.dir, "exchange", "0001.http.response")))
-	assert.Contains(t, string(response), "want hex(timestamp")
-	assert.NotContains(t, string(response), "seen in")
+	response := d.read("exchange/0001.http.response")
+	assert.Contains(t, response, "want hex(timestamp")
+	assert.NotContains(t, response, "seen in")
 
 	d.now = time.Unix(testNow, 0)
 	_, flags = serveMockFor(t, "-tolerance", "5m")

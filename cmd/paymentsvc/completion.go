@@ -73,10 +73,7 @@ complete -c paymentsvc -f -n 'test -n "$(__paymentsvc)"' -a '(__paymentsvc)'
 // for an unknown command.
 func completedWords(p cli.Program, line []string) []string {
 	if len(line) < 2 {
-		names := make([]string, 0, len(p.Commands))
-		for _, cmd := range p.Commands {
-			names = append(names, cmd.Name)
-		}
+		names := cli.Mapped(p.Commands, func(cmd cli.Command) string { return cmd.Name })
 		return beginning(strings.Join(line, ""), "", names)
 	}
 	cmd, word, before := p.Command(line[0]), line[len(line)-1], line[len(line)-2]

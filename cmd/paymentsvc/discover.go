@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,7 +78,8 @@ func runDiscover(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	if c.Bool("demo") {
-		return d.demo(ctx, drawn())
+		hidden := compositions()
+		return d.demo(ctx, hidden[rand.IntN(len(hidden))]) //nolint:gosec // no secret
 	}
 	var err error
 	d.options.Secret, err = c.Secret()

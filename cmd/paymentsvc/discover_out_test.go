@@ -19,7 +19,7 @@ func TestDiscoverOutCompletesAnEarlierSearch(t *testing.T) {
 		"other.http":        signedText(t, `hex(method body)`, "/v1/a", "{}"),
 		"base64.http":       signedText(t, `base64(body)`, "/v1/a", "{}"),
 	})
-	read := func(name string) string { return string(must(os.ReadFile(filepath.Join(c.dir, "out", name)))) }
+	read := func(name string) string { return c.read("out/" + name) }
 	search := func(want int, args ...string) string {
 		t.Helper()
 		code, out, errs := c.discover(append([]string{"-out", "out", "-effort", "0.0002"}, args...)...)

@@ -65,26 +65,12 @@ func (d *discovery) report(ctx context.Context, results []found) error {
 
 func (d *discovery) printResult(f found) {
 	o := resultJSON{
-		About: f.about, Body: f.body, Found: f.fits(), Samples: []string{}, More: f.result.More, Tried: f.result.Tried,
+		About: f.about, Body: f.body, Found: f.fits(), More: f.result.More, Tried: f.result.Tried,
 		Seconds: f.result.Elapsed.Seconds(), MillionPerSecond: perSecond(f.result.Tried, f.result.Elapsed),
-		Matches: matchesJSON(f.result.Matches), Partial: matchesJSON(f.result.Partial),
-		Undecided: []undecidedJSON{}, Hints: []string{}, Covered: []coverageJSON{},
-	}
-	for _, s := range f.samples {
-		o.Samples = append(o.Samples, s.Name)
-	}
-	for _, hint := range f.result.Hints {
-		o.Hints = append(o.Hints, inFlags(hint))
-	}
-	for _, c := range f.result.Covered {
-		o.Covered = append(o.Covered, coverageJSON{c.What, c.MaxParts, c.Compositions, c.Done})
-	}
-	for _, u := range f.result.Undecided {
-		others := map[string]string{}
-		for _, other := range u.Others {
-			others[other.Expr] = other.Needs
-		}
-		o.Undecided = append(o.Undecided, undecidedJSON{u.Chosen, others})
+		Samples: cli.Mapped(f.samples, func(s sample) string { return s.Name }),
+		Matches: cli.Mapped(f.result.Matches, newMatchJSON), Partial: cli.Mapped(f.result.Partial, newMatchJSON),
+		Undecided: cli.Mapped(f.result.Undecided, newUndecidedJSON), Hints: cli.Mapped(f.result.Hints, inFlags),
+		Covered: cli.Mapped(f.result.Covered, func(c discover.Coverage) coverageJSON { return coverageJSON(c) }),
 	}
 	if f.fits() {
 		d.Print("found", o, d.foundLines(f)...)
@@ -94,13 +80,17 @@ func (d *discovery) printResult(f found) {
 	d.Print("not_found", o, notFoundLines(f)...)
 }
 
-func matchesJSON(matches []discover.Match) []matchJSON {
-	list := make([]matchJSON, 0, len(matches))
-	for _, m := range matches {
-		warnings := append([]string{}, m.Warnings...)
-		list = append(list, matchJSON{m.Text, m.Description, m.Expr, m.SecretExpr, m.Imports, warnings, m.Samples})
+func newMatchJSON(m discover.Match) matchJSON {
+	warnings := append([]string{}, m.Warnings...)
+	return matchJSON{m.Text, m.Description, m.Expr, m.SecretExpr, m.Imports, warnings, m.Samples}
+}
+
+func newUndecidedJSON(u discover.Undecided) undecidedJSON {
+	others := map[string]string{}
+	for _, other := range u.Others {
+		others[other.Expr] = other.Needs
 	}
-	return list
+	return undecidedJSON{u.Chosen, others}
 }
 
 func (d *discovery) foundLines(f found) []string {
@@ -131,11 +121,8 @@ func (d *discovery) foundLines(f found) []string {
 	return lines
 }
 
-func warnings(m discover.Match) (lines []string) {
-	for _, warning := range m.Warnings {
-		lines = append(lines, "warn   "+warning)
-	}
-	return lines
+func warnings(m discover.Match) []string {
+	return cli.Mapped(m.Warnings, func(warning string) string { return "warn   " + warning })
 }
 
 func notFoundLines(f found) []string {

@@ -64,10 +64,7 @@ func (d *discovery) search(ctx context.Context, samples []sample) (all []found, 
 // find searches with the received bodies, and with the decompressed bodies if a body is compressed. It first searches
 // with each form at a small effort, because a search with the wrong form would use the whole effort.
 func (d *discovery) find(ctx context.Context, about string, samples []sample) (f found, err error) {
-	received := make([]discover.Sample, 0, len(samples))
-	for _, s := range samples {
-		received = append(received, s.Sample)
-	}
+	received := cli.Mapped(samples, func(s sample) discover.Sample { return s.Sample })
 	compressed, plain := false, slices.Clone(received)
 	for i, s := range samples {
 		if body, ok := s.decompressed(); ok {
@@ -253,13 +250,6 @@ func compositions() []string {
 		`prefixed("sha256=", hex)(hex(sha256(timestamp path body)))`,
 		`hex(timestamp "." method path "\n" body)`,
 	}
-}
-
-// drawn returns a random composition.
-func drawn() string {
-	dice := make([]byte, 1)
-	_, _ = rand.Read(dice) // never fails
-	return compositions()[int(dice[0])%len(compositions())]
 }
 
 // demo signs samples with a hidden composition, and finds this composition. The compositions are invented, because the

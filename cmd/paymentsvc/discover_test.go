@@ -96,14 +96,6 @@ func TestDiscoverPrintsTheScheme(t *testing.T) {
 	}
 }
 
-func TestDiscoverKnowsThatAnAddressIsUnknown(t *testing.T) {
-	d := &discovery{Call: callOf(t)}
-	d.Dir, d.Args = t.TempDir(), []string{"a"}
-	require.NoError(t, os.WriteFile(filepath.Join(d.Dir, "a"), []byte("Timestamp: 1\nSignature: a\n\n{}"), 0o600))
-	require.NoError(t, d.readFiles())
-	require.Nil(t, d.samples[0].Message.URL, "or a part of the address would be empty text")
-}
-
 func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	c := deskWith(t, map[string]string{
 		"a.http": signedText(t, `hex(path "\n" body)`, "/v1/a", discoverRequest),
@@ -121,12 +113,8 @@ func TestDiscoverJoinsTheSchemesOfBothKinds(t *testing.T) {
 	require.Contains(t, out, "both   "+both)
 	require.Contains(t, out, "wrote  new/dir/scheme.txt, new/dir/scheme.go.txt\nnext   add to paymentsvc.json: "+
 		"{\"scheme_file\": \"new/dir/scheme.txt\"}")
-	written, err := os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.txt"))
-	require.NoError(t, err)
-	require.Equal(t, both+"\n", string(written))
-	written, err = os.ReadFile(filepath.Join(c.dir, "new/dir/scheme.go.txt"))
-	require.NoError(t, err)
-	require.Contains(t, string(written), "canonical.ByKind(")
+	require.Equal(t, both+"\n", c.read("new/dir/scheme.txt"))
+	require.Contains(t, c.read("new/dir/scheme.go.txt"), "canonical.ByKind(")
 
 	code, out, _ = c.discover("a.http", "-kind", "notification", "-json")
 	require.Zero(t, code)
@@ -247,6 +235,10 @@ func TestDiscoverChecksAScheme(t *testing.T) {
 	code, out, _ = c.discover("a.http", "-scheme", `hex(header("X-None") body)`)
 	require.Equal(t, cli.ExitNo, code)
 	require.Contains(t, out, "wrong  a.http: canonical: header X-None: 0 values, want exactly 1\n")
+	c.stdin = "Timestamp: 1\nSignature: a\n\n{}"
+	code, out, _ = c.discover("-", "-scheme", "hex(path body)")
+	require.Equal(t, cli.ExitNo, code)
+	require.Contains(t, out, "Path needs the address", "an unknown address is not empty text")
 
 	c.write(cli.SettingsFile, `{"scheme": "hex(path)", "secret_file": "key.txt"}`)
 	code, out, _ = c.discover("a.http")
@@ -344,17 +336,11 @@ func TestDiscoverListenSavesAndFinds(t *testing.T) {
 	require.Contains(t, s.stderr.String(), "captured/0001.http:1: no signature header")
 	require.Contains(t, s.stderr.String(), "captured/0003.http has the signature of an earlier message")
 	require.Contains(t, s.stderr.String(), "captured/0004.http:1: the signature is not the 32 bytes")
-	require.Equal(t, "of an earlier run", string(must(os.ReadFile(filepath.Join(c.dir, "captured", "0002.http")))))
+	require.Equal(t, "of an earlier run", c.read("captured/0002.http"))
 
-	name := filepath.Join(c.dir, "captured", "0002-2.http")
-	info, err := os.Stat(name)
-	require.NoError(t, err)
-	if info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-		t.Errorf("mode %v", info.Mode())
-	}
-	saved, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.True(t, strings.HasSuffix(string(saved), "\r\n\r\n "+discoverNotification+"\r\n"), "%q", saved)
+	c.isPrivate("captured/0002-2.http", 0o600)
+	saved := c.read("captured/0002-2.http")
+	require.True(t, strings.HasSuffix(saved, "\r\n\r\n "+discoverNotification+"\r\n"), "%q", saved)
 	code, out, _ := c.discover("captured/0002-2.http")
 	require.Zero(t, code)
 	require.Contains(t, out, "found  "+scheme)
@@ -537,17 +523,10 @@ func TestDiscoverProxyPassesOnAndFinds(t *testing.T) {
 	files, err := os.ReadDir(filepath.Join(c.dir, "captured"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	m, err := capture.Read(must(os.ReadFile(filepath.Join(c.dir, "captured", "0001.http"))), "a", capture.Options{})
+	m, err := capture.Read([]byte(c.read("captured/0001.http")), "a", capture.Options{})
 	require.NoError(t, err)
 	require.Equal(t, body, string(m.Body))
 	require.Equal(t, service.URL, m.URL.Scheme+"://"+m.URL.Host)
-}
-
-func must(data []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return data
 }
 
 func TestDiscoverProxyAnswersThoughItCannotSave(t *testing.T) {

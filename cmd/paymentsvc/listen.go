@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -107,10 +108,7 @@ func runListen(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	addresses := make([]string, 0, len(listeners))
-	for _, l := range listeners {
-		addresses = append(addresses, "http://"+l.Addr().String())
-	}
+	addresses := cli.Mapped(listeners, func(l net.Listener) string { return "http://" + l.Addr().String() })
 	c.Print("ready", cli.Fields{"addresses": addresses, "forward": to, "answer": answer},
 		"ready  "+strings.Join(addresses, ", ")+does)
 	err = cli.Serve(serving, cli.NewServer(r), listeners, 0)

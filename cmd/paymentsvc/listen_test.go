@@ -84,9 +84,7 @@ func TestListenForwardsEveryByte(t *testing.T) {
 	assert.Contains(t, d.stdout.String(), "; saved failed/0001.http\n       card <card number>\n       \\x1b[2J\n")
 	assert.Contains(t, d.stdout.String(), "       6 received, 2 valid, 6 forwarded, 6 failed\n")
 	for i, body := range bodies {
-		data, err := os.ReadFile(filepath.Join(d.dir, "failed", "000"+string(rune('1'+i))+".http"))
-		require.NoError(t, err)
-		m, err := capture.Read(data, "saved", capture.Options{})
+		m, err := capture.Read([]byte(d.read("failed/000"+string(rune('1'+i))+".http")), "saved", capture.Options{})
 		require.NoError(t, err)
 		assert.Equal(t, body, string(m.Body))
 		assert.Equal(t, []string{"a", "b"}, m.Header["X-Twice"])
@@ -156,9 +154,7 @@ func TestListenAnswersItselfWithoutForward(t *testing.T) {
 	assert.Contains(t, d.stdout.String(), ", responds with 503, does not forward\n")
 	assert.Equal(t, cli.ExitMachine, d.run("listen", "-save", "taken"))
 	address, wait := d.serve(t.Context(), "listen", "-addr=127.0.0.1:0", "-count=1", "-save", "s")
-	info, err := os.Stat(filepath.Join(d.dir, "s"))
-	require.NoError(t, err)
-	assert.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o700, info.Mode())
+	d.isPrivate("s", 0o700)
 	require.NoError(t, os.Remove(filepath.Join(d.dir, "s")))
 	d.write("s", "a file now")
 	assert.Equal(t, 401, deliver(t, address, testBody, "").StatusCode)
@@ -172,13 +168,7 @@ func TestListenAnswersItselfWithoutForward(t *testing.T) {
 }
 
 func TestListenAnswersForAReceiverThatDoesNot(t *testing.T) {
-	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect that the client disconnected
-		<-r.Context().Done()
-	}))
-	defer hangs.Close()
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	gone, hangs := silent(t)
 	for address, want := range map[string]struct {
 		status int
 		said   string

@@ -94,23 +94,18 @@ func commitOf(build *debug.BuildInfo) string {
 }
 
 func versionCommand() cli.Command {
-	type version struct {
-		Version   string `json:"version"`
-		Commit    string `json:"commit"`
-		Go        string `json:"go"`
-		Interface string `json:"interface"`
-	}
 	return cli.Command{
 		Name:     "version",
 		Summary:  "Print the version",
 		Examples: []string{"paymentsvc version"},
 		Run: func(_ context.Context, c *cli.Call) error {
-			v := version{Version: "unknown", Commit: "unknown", Interface: paymentsvc.InterfaceVersion}
+			const document = paymentsvc.InterfaceVersion
+			version, commit, goVersion := "unknown", "unknown", ""
 			if build, ok := debug.ReadBuildInfo(); ok {
-				v.Version, v.Go, v.Commit = build.Main.Version, build.GoVersion, commitOf(build)
+				version, commit, goVersion = build.Main.Version, commitOf(build), build.GoVersion
 			}
-			c.Print("version", v,
-				"paymentsvc "+v.Version+", commit "+v.Commit+", "+v.Go+", interface version "+v.Interface)
+			c.Print("version", cli.Fields{"version": version, "commit": commit, "go": goVersion, "interface": document},
+				"paymentsvc "+version+", commit "+commit+", "+goVersion+", interface version "+document)
 			return nil
 		},
 	}

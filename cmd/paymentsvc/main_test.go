@@ -70,6 +70,21 @@ func (d *desk) write(name, text string) {
 	require.NoError(d.t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600))
 }
 
+func (d *desk) read(name string) string {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join(d.dir, name))
+	require.NoError(d.t, err)
+	return string(text)
+}
+
+// isPrivate checks the mode of a file or directory.
+func (d *desk) isPrivate(name string, mode os.FileMode) {
+	d.t.Helper()
+	info, err := os.Stat(filepath.Join(d.dir, name))
+	require.NoError(d.t, err)
+	assert.True(d.t, os.PathSeparator != '/' || info.Mode().Perm() == mode, info.Mode())
+}
+
 func (d *desk) env(stdout io.Writer) *cli.Env {
 	env := &cli.Env{
 		Stdin: strings.NewReader(d.stdin), Stdout: stdout, Stderr: &d.stderr, Dir: d.dir,

@@ -19,6 +19,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mock"
 	"github.com/paymentsvc/paymentsvc/internal/jsonobject"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -139,18 +140,10 @@ func captured(m *paymentsvc.Message) capture.Message {
 	return capture.Message{Method: m.Method, URL: m.URL, Header: m.Header, Body: m.Body}
 }
 
-// events returns the events of section 6.
-func events() []string {
-	return []string{
-		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
-		string(paymentsvc.EventRefundStatusChanged),
-	}
-}
-
 // notificationBody composes the body of an event from the flags.
 func notificationBody(c *cli.Call, event string) ([]byte, error) {
 	if !paymentsvc.EventType(event).Known() {
-		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, events()))
+		return nil, cli.Usagef("no event %q%s", cli.Printable(event), cli.NearestOf(event, mock.Events()))
 	}
 	values, err := fieldValues(c, event)
 	if err != nil {

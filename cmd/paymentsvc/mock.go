@@ -20,6 +20,7 @@ import (
 	"github.com/paymentsvc/paymentsvc/canonical"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mock"
+	"github.com/paymentsvc/paymentsvc/internal/transport"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -372,11 +373,9 @@ func waitForMock(ctx context.Context, c *cli.Call) error {
 		} else if ctx.Err() == nil {
 			last = reason(err)
 		}
-		select {
-		case <-ctx.Done():
+		if transport.Wait(ctx, 50*time.Millisecond) != nil {
 			c.Note("the last attempt: %s", last)
 			return cli.Ended(ctx)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,14 +49,10 @@ func TestMockCommandServesAndStops(t *testing.T) {
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	args := []string{"-ready-file", "ready.json", "-v", "-grace", "20s"}
 	r, p := startMock(ctx, d, args...)
-	written, err := os.ReadFile(filepath.Join(d.dir, "ready.json"))
-	require.NoError(t, err)
-	require.Contains(t, string(written), r.ControlURL)
+	require.Contains(t, d.read("ready.json"), r.ControlURL)
 	require.Regexp(t, `paymentsvc.json:1:\d+: secret_file`, r.SecretFrom)
 	require.EqualValues(t, 2002, r.ProjectID, "the main project stays beside the others")
-	info, err := os.Stat(filepath.Join(d.dir, "ready.json"))
-	require.NoError(t, err)
-	require.True(t, os.PathSeparator != '/' || info.Mode().Perm() == 0o600, info.Mode())
+	d.isPrivate("ready.json", 0o600)
 	chosen, err := http.Get(r.ControlURL + "/settings")
 	require.NoError(t, err)
 	list, err := io.ReadAll(chosen.Body)
@@ -166,10 +160,9 @@ func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	r, p := startMock(ctx, d, "-tls-cert", "mock.pem", "-cacert", "shop.pem", "-notify", shop.URL)
 	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, r.BaseURL)
-	text, err := os.ReadFile(filepath.Join(d.dir, "mock.pem"))
-	require.NoError(t, err)
+	text := d.read("mock.pem")
 	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM(text))
+	require.True(t, roots.AppendCertsFromPEM([]byte(text)))
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	resp, err := client.Post(r.ControlURL+"/notifications", "", strings.NewReader(`{"body":"{}"}`))
 	require.NoError(t, err)
@@ -177,7 +170,7 @@ func TestMockServesAndNotifiesByHTTPS(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(answer), `"accepted":true`)
 	require.Equal(t, "HTTP/2.0", <-notified)
-	waiting := mockDesk(t, map[string]string{"mock.pem": string(text)})
+	waiting := mockDesk(t, map[string]string{"mock.pem": text})
 	code := waiting.run("mock", "-wait", r.BaseURL, "-timeout", "20s", "-cacert", "mock.pem")
 	require.Zero(t, code, &waiting.stderr)
 	require.Equal(t, 124, waiting.run("mock", "-wait", r.BaseURL, "-timeout", "1s"))

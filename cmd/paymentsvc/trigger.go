@@ -18,6 +18,7 @@ import (
 	"github.com/paymentsvc/paymentsvc"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/capture"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mock"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -41,11 +42,11 @@ func triggerCommand() cli.Command {
 		Name:    "trigger",
 		Summary: "Send a signed notification to your program, or a forgery",
 		Usage:   "[EVENT]",
-		Values:  events(),
+		Values:  mock.Events(),
 		MaxArgs: 1,
 		Flags: slices.Concat(flags,
 			cli.Shared("scheme", "scheme-file", "secret-file", "old-secret-file", "cacert", "http2", "v")),
-		Notes: "EVENT is " + strings.Join(events(), ", ") + ".\n" +
+		Notes: "EVENT is " + strings.Join(mock.Events(), ", ") + ".\n" +
 			"This command chooses the numbers of each status. -set status=N -set status_code=N changes them.\n" +
 			"Exit code 0: the receiver accepted a genuine message with a 2xx, or rejected a bad message with a 4xx except\n" +
 			"404, 405, 408 and 429, or did not respond to a cut body. 1: otherwise.",
@@ -170,12 +171,7 @@ var faults = []fault{
 	{"old-secret", "", true},
 }
 
-func faultNames() (names []string) {
-	for _, f := range faults {
-		names = append(names, f.name)
-	}
-	return names
-}
+func faultNames() []string { return cli.Mapped(faults, func(f fault) string { return f.name }) }
 
 // isFault accepts the text of a fault, such as "late" or "late 5m".
 func isFault(text string) error {

@@ -5,6 +5,7 @@ package capture
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,14 +230,12 @@ func decode(data []byte, name string) (*text, error) {
 	if len(data)%2 != 0 {
 		return nil, t.fail(0, "the file is UTF-16, but ends within a character")
 	}
-	units := make([]uint16, 0, len(data)/2)
-	for pair := range slices.Chunk(data, 2) {
-		low, high := pair[0], pair[1]
-		if big {
-			low, high = high, low
-		}
-		units = append(units, uint16(high)<<8|uint16(low))
+	units := make([]uint16, len(data)/2)
+	var order binary.ByteOrder = binary.LittleEndian
+	if big {
+		order = binary.BigEndian
 	}
+	_, _ = binary.Decode(data, order, units) // both have the same size
 	t.data = strings.TrimPrefix(string(utf16.Decode(units)), "\ufeff")
 	t.notes = append(t.notes, "the file is UTF-16, the default of Windows PowerShell, so non-ASCII bytes of the "+
 		"body may be lost; save the original bytes with curl.exe -o or in cmd.exe")

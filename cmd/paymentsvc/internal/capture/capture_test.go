@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,16 +32,11 @@ const (
  "postData":{"text":"{\"event\":\"payment.status_changed\", \"amount\":10.50}"}}}]}}`
 )
 
-func utf16Of(text string, big bool, mark string) string {
-	var b bytes.Buffer
+func utf16Of(text string, order binary.AppendByteOrder, mark string) (data string) {
 	for _, unit := range utf16.Encode([]rune(mark + text)) {
-		if big {
-			b.Write([]byte{byte(unit >> 8), byte(unit)})
-			continue
-		}
-		b.Write([]byte{byte(unit), byte(unit >> 8)})
+		data += string(order.AppendUint16(nil, unit))
 	}
-	return b.String()
+	return data
 }
 
 // read reads a file named a.txt.
@@ -68,8 +64,8 @@ func TestReadEachForm(t *testing.T) {
 		"a whole address": {file: strings.Replace(message, "/hook",
 			"http://user:password@shop.example/hook", 1), url: "http://shop.example/hook?a=1"},
 		"a byte order mark":     {file: "\ufeff" + message, note: "byte order mark"},
-		"UTF-16, big endian":    {file: utf16Of(message, true, "\ufeff"), note: "UTF-16"},
-		"UTF-16 without a mark": {file: utf16Of(message, false, ""), note: "UTF-16"},
+		"UTF-16, big endian":    {file: utf16Of(message, binary.BigEndian, "\ufeff"), note: "UTF-16"},
+		"UTF-16 without a mark": {file: utf16Of(message, binary.LittleEndian, ""), note: "UTF-16"},
 		"line ends after the body": {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 50\n\n" + body +
 			"\r\n\n"},
 		"a line end in the body": {file: "POST /hook?a=1\nHost: shop.example\nContent-Length: 51\n\n" + body +
@@ -173,20 +169,18 @@ func roundTrip(t *testing.T, m Message) {
 	require.Equal(t, m.Header, back.Header)
 }
 
-func TestReadCurlWithABodyFile(t *testing.T) {
-	command := "curl -H 'Host: shop.example' http://127.0.0.1/hook"
-	m := read(t, command, Options{Body: []byte("{}"), BodyName: "b"})
-	require.Equal(t, "shop.example {} POST", m.URL.Host+" "+string(m.Body)+" "+m.Method)
-}
-
-func TestReadCurl(t *testing.T) {
-	files := map[string]string{"body.json": "{\r\n\"a\":\x00 1}\n"}
-	open := func(name string) ([]byte, error) {
+// opener returns a function for [Options.Open].
+func opener(files map[string]string) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
 		if data, ok := files[name]; ok {
 			return []byte(data), nil
 		}
 		return nil, os.ErrNotExist
 	}
+}
+
+func TestReadCurl(t *testing.T) {
+	files := map[string]string{"body.json": "{\r\n\"a\":\x00 1}\n"}
 	const at = " https://shop.example/hook"
 	for name, tt := range map[string]struct{ command, body, note, contentType, method string }{
 		"single quotes": {command: `curl -sSX POST -H 'Signature: abab' -d '{"a":"b"}'` + at, body: `{"a":"b"}`,
@@ -217,7 +211,7 @@ func TestReadCurl(t *testing.T) {
 			note: "strips the double quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := read(t, tt.command, Options{Open: open})
+			m := read(t, tt.command, Options{Open: opener(files)})
 			require.Equal(t, tt.body, string(m.Body))
 			require.Equal(t, "shop.example/hook", m.URL.Host+m.URL.Path)
 			require.Contains(t, "POST "+tt.method, m.Method)
@@ -239,13 +233,14 @@ func TestReadHeadersAndABodyFile(t *testing.T) {
 			"is omitted, because the Content-Length excludes it"},
 		"with a byte order mark":       {headers, "\ufeff{}", "\ufeff{}", "begins with a byte order mark"},
 		"curl -v":                      {"> POST / HTTP/1.1\n> Content-Length: 50\n>\n", body, body, ""},
-		"a curl command with no body":  {"curl -X POST https://shop.example/", body, body, ""},
+		"a curl command with no body":  {"curl https://shop.example/", body, body, ""},
 		"a curl command with its file": {"curl -d @other https://shop.example/", "{\n}", "{}", "curl -d drops"},
 		"a HAR file":                   {har, "{}", "{}", ""},
 		"a gateway's JSON":             {`{"headers":{}}`, "{}", "{}", "no path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := read(t, tt.headers, Options{Body: []byte(tt.file), BodyName: "body.json"})
+			require.Equal(t, http.MethodPost, m.Method)
 			require.Equal(t, tt.body, string(m.Body))
 			require.Contains(t, strings.Join(m.Notes, "\n"), tt.note)
 		})
@@ -340,6 +335,8 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		"JSON with a number for a path": {`{"headers":{},"path":1}`, "1:1: the address is neither a path"},
 		"JSON with headers of no kind":  {`{"headers":[1],"path":"/"}`, "1:12: the headers are neither"},
 		"an empty list":                 {"[]", "1:1: there is no request in this JSON"},
+		"too many brackets": {strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+			"1:1: there is no request in this JSON"},
 		"base64 that is none": {`{"headers":{},"body":"*","isBase64Encoded":true}`,
 			"1:22: the body is not base64"},
 		"a HAR without the body": {entry(""), "2:2: the body is missing here"},
@@ -370,7 +367,8 @@ func TestWriteRejectsHeadersThatWouldBeTwo(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		message, crlf, har, utf16Of(message, false, "\ufeff"), "curl -d @x -H 'A: b' https://a/b", "> POST / HTTP/1.1\n>\n{}",
+		message, crlf, har, utf16Of(message, binary.LittleEndian, "\ufeff"), "curl -d @x -H 'A: b' https://a/b",
+		"> POST / HTTP/1.1\n>\n{}",
 		`curl.exe -d "{\"a\":1}" ^` + "\n https://a", "PS C:\\> curl.exe `\n 'a''b'", `curl $'\x41\n' https://a`,
 		`{"headers":[["a","b"]],"body_base64":"e30=","path":"/ x"}`, ":method: POST\n:path: /\n\n",
 		"Array\n(\n    [Signature] => ab\n)\n{}", "{ host: 'a', signature: 'b' }\n{}", "map[Signature:[ab]]\n{}",

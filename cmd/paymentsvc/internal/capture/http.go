@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 )
 
 // http parses HTTP text with LF or CRLF. The request line may be missing.
@@ -331,13 +330,9 @@ func between(data string, at int) (from, to int) {
 func IsDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // isToken reports whether s is a valid method or header name.
-func isToken(s string) bool {
-	const signs = "!#$%&'*+-.^_`|~"
-	notAllowed := func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(signs, r)
-	}
-	return s != "" && strings.IndexFunc(s, notAllowed) < 0
-}
+func isToken(s string) bool { return tokens.MatchString(s) }
+
+var tokens = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // isValue reports whether s is a valid header value.
 func isValue(s string) bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/format"
+	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -15,8 +16,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,6 +143,22 @@ func reply(problem, _ string) (int, string) {
 	return status, fmt.Sprintf(`{"code":%q}`, c)
 }
 
+// replies are the replies to some problems.
+type replies map[string]struct {
+	status int
+	body   string
+}
+
+// or returns a reply function with the replies of other to other problems.
+func (r replies) or(other func(problem, identifier string) (int, string)) func(string, string) (int, string) {
+	return func(problem, identifier string) (int, string) {
+		if own, found := r[problem]; found {
+			return own.status, own.body
+		}
+		return other(problem, identifier)
+	}
+}
+
 // ran is a run against a service.
 type ran struct {
 	Findings
@@ -254,24 +271,16 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, Format{}, "", "no field has a code only in errors"},
 		{"a gateway's HTML for everything", &service{reply: func(string, string) (int, string) { return 403, htmlError }},
 			Format{}, "", "errors in HTML"},
-		{"a gateway's HTML for the signature", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "signature" {
-				return 401, htmlError
-			}
-			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "errors in HTML"},
-		{"a gateway's JSON for the signature", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "signature" {
-				return 403, `{"message":"Forbidden"}`
-			}
-			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
-		{"half of the errors in another format", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "order_id" || problem == "user_data" {
-				return 404, `{"fault":"gone-` + problem + `"}`
-			}
-			return reply(`{"error_code":%q,"error_message":%q}`)(problem, "")
-		}}, Format{}, "", "error format: perhaps"},
+		{"a gateway's HTML for the signature", &service{
+			reply: replies{"signature": {401, htmlError}}.or(reply(`{"error_code":%q,"error_message":%q}`)),
+		}, Format{Code: "error_code", Message: "error_message"}, "E404", "errors in HTML"},
+		{"a gateway's JSON for the signature", &service{
+			reply: replies{"signature": {403, `{"message":"Forbidden"}`}}.or(reply(`{"error_code":%q,"error_message":%q}`)),
+		}, Format{Code: "error_code", Message: "error_message"}, "E404", "JSON errors without error_code"},
+		{"half of the errors in another format", &service{
+			reply: replies{"order_id": {404, `{"fault":"gone-order_id"}`}, "user_data": {404, `{"fault":"gone-user_data"}`}}.
+				or(reply(`{"error_code":%q,"error_message":%q}`)),
+		}, Format{}, "", "error format: perhaps"},
 		{"identifiers that differ in each error", &service{reply: func(problem, id string) (int, string) {
 			c, status := code(problem)
 			event := fmt.Sprintf("t%x", time.Now().UnixNano())
@@ -283,12 +292,10 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 		}}, Format{Code: "fault"}, "E404", ""},
 		{"a message outside the list", &service{reply: reply(`{"errors":[{"code":%q}],"message":%q}`)},
 			Format{Code: "errors.0.code", Message: "message"}, "E404", ""},
-		{"card numbers in the place of codes", &service{reply: func(problem, _ string) (int, string) {
-			if problem == "timestamp" {
-				return 400, `{"code":"4111111111111111"}`
-			}
-			return 400, `{"code":"5555555555554444"}`
-		}}, Format{}, "", "no field has a code only in errors"},
+		{"card numbers in the place of codes", &service{
+			reply: replies{"timestamp": {400, `{"code":"4111111111111111"}`}}.
+				or(func(string, string) (int, string) { return 400, `{"code":"5555555555554444"}` }),
+		}, Format{}, "", "no field has a code only in errors"},
 		{"5xx, which gateways send", &service{reply: func(problem, _ string) (int, string) {
 			return 500, fmt.Sprintf(`{"code":%q}`, problem)
 		}}, Format{}, "", "no field has a code only in errors"},
@@ -323,11 +330,6 @@ func TestDeriveTheErrorFormat(t *testing.T) {
 
 func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
 	const noError = `{"code":"","lookup_code":"none"}`
-	type response struct {
-		status int
-		body   string
-	}
-	type replies map[string]response // by problem
 	for _, test := range []struct {
 		name, open string
 		replies    replies
@@ -340,12 +342,7 @@ func TestNotFoundNeedsOneCodeOfItsOwn(t *testing.T) {
 			replies{"order_id": {200, noError}, "user_data": {200, noError}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := run(t, &service{past: 300, future: 300, success: balance, reply: func(problem, _ string) (int, string) {
-				if own, found := test.replies[problem]; found {
-					return own.status, own.body
-				}
-				return reply(problem, "")
-			}}, "", 0)
+			r := run(t, &service{past: 300, future: 300, success: balance, reply: test.replies.or(reply)}, "", 0)
 			assert.Equal(t, "code", r.Format.Code)
 			assert.Empty(t, r.NotFound)
 			assert.Contains(t, r.facts("open"), test.open)
@@ -576,7 +573,18 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	assert.Len(t, s.paths, 1)
 }
 
-// checkGo type-checks code against the source of package paymentsvc, without the bodies of its functions.
+// compiled returns the export data of a package.
+func compiled(name string) (io.ReadCloser, error) {
+	file, err := exec.Command("go", "list", "-export", "-f", "{{.Export}}", name).Output()
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(strings.TrimSpace(string(file)))
+}
+
+var packages = importer.ForCompiler(token.NewFileSet(), "gc", compiled)
+
+// checkGo type-checks code against package paymentsvc.
 func checkGo(t *testing.T, source string, notFound bool) {
 	t.Helper()
 	assert.Equal(t, notFound, strings.Contains(source, "func isNotFound"))
@@ -586,62 +594,13 @@ func checkGo(t *testing.T, source string, notFound bool) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "payments.go", source, parser.SkipObjectResolution)
 	require.NoError(t, err, source)
-	sdk, err := sdkPackages()
-	require.NoError(t, err)
-	checker := types.Config{Importer: sdk, Error: func(err error) { t.Error(err, "\n"+source) }}
+	checker := types.Config{Importer: packages, Error: func(err error) { t.Error(err, "\n"+source) }}
 	pkg, _ := checker.Check("payments", fset, []*ast.File{file}, nil)
 	if notFound && pkg.Scope().Lookup("isNotFound") != nil {
 		signature := pkg.Scope().Lookup("isNotFound").Type().String()
 		assert.Equal(t, "func(e *github.com/paymentsvc/paymentsvc.Error) bool", signature)
 	}
 }
-
-type packages map[string]*types.Package
-
-func (p packages) Import(name string) (*types.Package, error) {
-	if p[name] == nil {
-		return nil, errors.New("not imported: " + name)
-	}
-	return p[name], nil
-}
-
-var sdkPackages = sync.OnceValues(func() (packages, error) {
-	known := packages{}
-	fset := token.NewFileSet()
-	lenient := types.Config{Importer: known, IgnoreFuncBodies: true, Error: func(error) {}}
-	for name, source := range map[string]string{
-		"errors":        "package errors\nfunc As(error, any) bool { return false }\nfunc New(string) error { return nil }",
-		"encoding/json": "package json\ntype RawMessage []byte\nfunc Unmarshal([]byte, any) error { return nil }",
-	} {
-		file, err := parser.ParseFile(fset, name, source, 0)
-		if err != nil {
-			return nil, err
-		}
-		known[name], _ = lenient.Check(name, fset, []*ast.File{file}, nil)
-	}
-	sources, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "*.go"))
-	if err != nil {
-		return nil, err
-	}
-	var files []*ast.File
-	for _, name := range sources {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file)
-	}
-	const sdkPath = "github.com/paymentsvc/paymentsvc"
-	known[sdkPath], _ = lenient.Check(sdkPath, fset, files, nil)
-	return known, nil
-})
 
 func TestRecorderRejectsOtherEndpoints(t *testing.T) {
 	for _, endpoint := range []string{"init_payment/sbp", "init_payout", "init_form", "init_invoice", "get_balance/", ""} {

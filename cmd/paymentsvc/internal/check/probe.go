@@ -127,8 +127,6 @@ func (s *Session) client(x *Exchange) (*paymentsvc.Client, error) {
 	})
 }
 
-func readOnly() []string { return []string{"get_balance", "status_payment", "status_payout"} }
-
 // recorder is the transport for one exchange.
 type recorder struct {
 	*Session
@@ -138,7 +136,8 @@ type recorder struct {
 // RoundTrip sends a request and records the exchange. It rejects endpoints that are not read-only, and requests after
 // maxRequests.
 func (s recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	if _, endpoint := path.Split(req.URL.Path); !slices.Contains(readOnly(), endpoint) {
+	readOnly := []string{"get_balance", "status_payment", "status_payout"}
+	if _, endpoint := path.Split(req.URL.Path); !slices.Contains(readOnly, endpoint) {
 		return nil, errors.New("check: not a read-only endpoint")
 	}
 	s.sent++

@@ -106,6 +106,15 @@ func NearestOf(word string, candidates []string) string {
 	return Nearest(word, candidates) + "; want one of " + strings.Join(candidates, ", ")
 }
 
+// Mapped returns the results of convert, and an empty list for no values.
+func Mapped[V, R any](values []V, convert func(V) R) []R {
+	results := make([]R, 0, len(values))
+	for _, v := range values {
+		results = append(results, convert(v))
+	}
+	return results
+}
+
 // Line returns the flags that the command accepts on the command line, sorted by name.
 func (cmd Command) Line() []Flag {
 	flags := slices.DeleteFunc(cmd.all(), func(f Flag) bool { return f.Kind == JSON })
@@ -114,11 +123,8 @@ func (cmd Command) Line() []Flag {
 }
 
 // Names returns the names of [Command.Line].
-func (cmd Command) Names() (names []string) {
-	for _, f := range cmd.Line() {
-		names = append(names, f.Name)
-	}
-	return names
+func (cmd Command) Names() []string {
+	return Mapped(cmd.Line(), func(f Flag) string { return f.Name })
 }
 
 // command returns the command's name and the other arguments. The name is the first argument that is neither a flag

@@ -27,7 +27,7 @@ var controls = regexp.MustCompile("[\u007f-\u009f]")
 func (c *Call) Print(kind string, object any, lines ...string) {
 	c.out.Lock()
 	defer c.out.Unlock()
-	if c.isJSON() {
+	if c.is("json") {
 		if _, err := c.Stdout.Write(record(kind, object)); err != nil {
 			c.failed = err
 		}
@@ -53,14 +53,12 @@ func (c *Call) Note(format string, args ...any) {
 		return
 	}
 	c.noted[text] = true
-	if c.isJSON() {
+	if c.is("json") {
 		_, _ = c.Stderr.Write(record("note", Fields{"message": text}))
 		return
 	}
 	_, _ = fmt.Fprintln(c.Stderr, "note  ", Printable(text))
 }
-
-func (c *Call) isJSON() bool { return c.is("json") }
 
 // is reports whether a common flag such as -json is set. It also works before prepare resolves the other flags.
 func (c *Call) is(name string) bool {
@@ -90,7 +88,7 @@ func (c *Call) printError(e *ExitError) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	text := mask.Text(e.Error()) // an argument can be a card number by mistake
-	if c.isJSON() {
+	if c.is("json") {
 		_, _ = c.Stderr.Write(record("error", Fields{
 			"command": c.command.Name, "code": e.name(), "exit": e.Code, "message": text,
 		}))
@@ -122,7 +120,7 @@ func Printable(text string) string {
 // PrintRaw is like [Call.Print] with one text, such as an HTTP message. Without -json, it writes the text unchanged and
 // without a further line end, and returns the error of this write.
 func (c *Call) PrintRaw(kind string, object any, text string) error {
-	if c.isJSON() {
+	if c.is("json") {
 		c.Print(kind, object)
 		return nil
 	}

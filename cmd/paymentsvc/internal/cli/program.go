@@ -42,7 +42,7 @@ func (c *Call) run(ctx context.Context, args []string) error {
 	case "help":
 		return c.helpOn(rest)
 	case "":
-		if !c.isJSON() {
+		if !c.is("json") {
 			_, _ = fmt.Fprint(c.Stderr, c.Program.help())
 		}
 		if len(args) > 0 {
@@ -166,11 +166,8 @@ func (c *Call) settings(given line) (settingsFile, error) {
 	return readSettings(c.Env, config, c.Program.Settings())
 }
 
-func (p Program) names() (names []string) {
-	for _, cmd := range p.Commands {
-		names = append(names, cmd.Name)
-	}
-	return append(names, "help")
+func (p Program) names() []string {
+	return append(Mapped(p.Commands, func(cmd Command) string { return cmd.Name }), "help")
 }
 
 func (p Program) help() string {

@@ -123,10 +123,7 @@ func Secure(listeners []net.Listener, names []string, now time.Time) ([]net.List
 	config := &tls.Config{
 		Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
 	}
-	secure := make([]net.Listener, 0, len(listeners))
-	for _, l := range listeners {
-		secure = append(secure, tls.NewListener(l, config))
-	}
+	secure := Mapped(listeners, func(l net.Listener) net.Listener { return tls.NewListener(l, config) })
 	return secure, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), nil
 }
 

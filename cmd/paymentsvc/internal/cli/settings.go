@@ -23,8 +23,8 @@ type setting struct {
 
 // settingsFile is a parsed settings file.
 type settingsFile struct {
-	name, dir string
-	values    map[string]setting // by Flag.Key
+	dir    string
+	values map[string]setting // by Flag.Key
 }
 
 // readSettings reads the settings file config, or [SettingsFile] if config is "". A missing [SettingsFile] is then
@@ -47,7 +47,7 @@ func readSettings(env *Env, config string, known []Flag) (settingsFile, error) {
 		return settingsFile{}, err
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return settingsFile{name: name, dir: filepath.Dir(path)}, nil
+		return settingsFile{dir: filepath.Dir(path)}, nil
 	}
 	r := &settingsReader{name: name, data: data, known: known, values: map[string]setting{}}
 	r.dec = json.NewDecoder(bytes.NewReader(r.data))
@@ -57,7 +57,7 @@ func readSettings(env *Env, config string, known []Flag) (settingsFile, error) {
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
 		return settingsFile{}, r.fail(r.dec.InputOffset(), "want the end of the file after the JSON object")
 	}
-	return settingsFile{name: name, dir: filepath.Dir(path), values: r.values}, nil
+	return settingsFile{dir: filepath.Dir(path), values: r.values}, nil
 }
 
 type settingsReader struct {

@@ -207,10 +207,7 @@ func postReset(c *call, in resetIn) (int, any, error) {
 	default:
 		err = invalid("what", "what: not all, messages or faults")
 	}
-	return http.StatusOK, struct {
-		Epoch  int `json:"epoch"`
-		CutOff int `json:"cut_off"`
-	}{number, cutOff}, err
+	return http.StatusOK, map[string]any{"epoch": number, "cut_off": cutOff}, err
 }
 
 type drainIn struct {

@@ -200,7 +200,7 @@ func (m *Mock) operation(routes []route) http.Handler {
 		case len(routes) == 0:
 			writeError(w, failure(http.StatusNotFound, "not_found", "", "only the main session has this path"))
 		case i < 0:
-			allowed := mapped(routes, func(route route) string { return route.method })
+			allowed := cli.Mapped(routes, func(route route) string { return route.method })
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			want := strings.Join(allowed, " or ")
 			writeError(w, failure(http.StatusMethodNotAllowed, "method", "", "the method is not %s", want))
@@ -214,15 +214,6 @@ func (m *Mock) operation(routes []route) http.Handler {
 			writeAnswer(w, status, answer, err)
 		}
 	})
-}
-
-// mapped returns the results of convert, and an empty list for no values.
-func mapped[V, R any](values []V, convert func(V) R) []R {
-	results := make([]R, 0, len(values))
-	for _, v := range values {
-		results = append(results, convert(v))
-	}
-	return results
 }
 
 // checkQuery rejects each name in the query. GET /orders and GET /messages check their filters themselves.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -192,11 +193,6 @@ func (m *message) line() string {
 	return line
 }
 
-// expectAnswer is the response to a met expectation.
-type expectAnswer struct {
-	Actual int `json:"actual"`
-}
-
 func postExpect(c *call, x expectation) (int, any, error) {
 	var known bool
 	x.claim, known = claims[x.That]
@@ -204,11 +200,8 @@ func postExpect(c *call, x expectation) (int, any, error) {
 		return 0, nil, invalid("that", "that: not one of %s", strings.Join(slices.Sorted(maps.Keys(claims)), ", "))
 	}
 	within, err := duration("within", x.Within)
-	if err != nil {
-		return 0, nil, err
-	}
-	holds, err := duration("holds_for", x.HoldsFor)
-	if err != nil {
+	holds, holdsErr := duration("holds_for", x.HoldsFor)
+	if err := cmp.Or(err, holdsErr); err != nil {
 		return 0, nil, err
 	}
 	if within > longestHolding || holds > longestHolding {
@@ -247,7 +240,7 @@ func postExpect(c *call, x expectation) (int, any, error) {
 	case c.ctx.Err() != nil:
 		return 0, nil, failure(http.StatusConflict, "reset", "", "the mock server was reset meanwhile")
 	case ok:
-		return http.StatusOK, expectAnswer{found.n}, nil
+		return http.StatusOK, map[string]any{"actual": found.n}, nil
 	case found.gap && found.n <= most:
 		return 0, nil, failure(http.StatusConflict, "evicted", "after",
 			`the journal or the fake dropped entries that could matter: set "after", or a larger -journal`)
@@ -297,10 +290,8 @@ func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []st
 	if x.counts != nil {
 		match := func(m *message) bool { return (x.fitsMessage(m) && x.counts(m)) == counted }
 		messages, _, _ := e.journal.newest(0, few, match)
-		for _, m := range slices.Backward(messages) {
-			lines = append(lines, m.line())
-		}
-		return lines
+		slices.Reverse(messages)
+		return cli.Mapped(messages, func(m message) string { return m.line() })
 	}
 	if x.That != "started" {
 		return nil
@@ -309,8 +300,6 @@ func (e *epoch) nearest(x *expectation, found finding, counted bool) (lines []st
 	for _, o := range slices.Backward(orders) {
 		lines = append(lines, fmt.Sprintf("%s of %s for user_data %q, %s", o.Kind, o.Amount, o.UserData, o.Status))
 	}
-	for _, r := range found.duplicates {
-		lines = append(lines, r.String())
-	}
+	lines = append(lines, cli.Mapped(found.duplicates, paymentsvctest.Rejection.String)...)
 	return lines[max(len(lines)-few, 0):]
 }

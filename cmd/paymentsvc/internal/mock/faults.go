@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -120,7 +121,7 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 	e.faultCount++
 	f.ID = e.faultCount
 	e.mu.Unlock()
-	isEvent := slices.Contains(events(), given.On)
+	isEvent := slices.Contains(Events(), given.On)
 	switch {
 	case isEvent || given.On == onNotifications:
 		parsed, err := paymentsvctest.ParseNotificationFault(given.Fault)
@@ -139,7 +140,7 @@ func (e *epoch) addFault(given faultIn) (*fault, error) {
 		}, f.which, parsed)
 	case given.On != "" && !slices.Contains(endpoints(), given.On):
 		return nil, invalid("on", "on: no such endpoint or event; want notifications or one of %s",
-			strings.Join(append(endpoints(), events()...), ", "))
+			strings.Join(append(endpoints(), Events()...), ", "))
 	default:
 		parsed, err := f.parse()
 		if err != nil {
@@ -175,13 +176,10 @@ func (f *fault) parse() (paymentsvctest.Fault, error) {
 // group if the fault is not one of them.
 func (g faultGroup) wantForm(fault string, err error) string {
 	name, _, _ := strings.Cut(fault, " ")
-	names := make([]string, 0, len(g.Faults))
-	for _, choice := range g.Faults {
-		if choice.Name == name {
-			return strings.TrimRight(trimmed(err)+"; the form is "+name+" "+choice.Arguments, " ")
-		}
-		names = append(names, choice.Name)
+	if i := slices.IndexFunc(g.Faults, func(f faultChoice) bool { return f.Name == name }); i >= 0 {
+		return strings.TrimRight(trimmed(err)+"; the form is "+name+" "+g.Faults[i].Arguments, " ")
 	}
+	names := cli.Mapped(g.Faults, func(f faultChoice) string { return f.Name })
 	return fmt.Sprintf("not a fault of the mock server: %q; want one of %s", name, strings.Join(names, ", "))
 }
 
@@ -263,7 +261,7 @@ func (e *epoch) clearFaults() {
 }
 
 func getFaults(c *call) (int, any, error) {
-	return http.StatusOK, map[string]any{"faults": mapped(c.listFaults(), c.faultOut)}, nil
+	return http.StatusOK, map[string]any{"faults": cli.Mapped(c.listFaults(), c.faultOut)}, nil
 }
 
 func postFault(c *call, given faultIn) (int, any, error) {

@@ -88,18 +88,6 @@ type budget struct {
 
 func newBudget(bound int) *budget { return &budget{bound: int64(bound), journals: map[*journal]bool{}} }
 
-func (b *budget) add(j *journal) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.journals[j] = true
-}
-
-func (b *budget) remove(j *journal) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.journals, j)
-}
-
 // trim evicts finished messages until the budget is met or no finished message remains.
 func (b *budget) trim() {
 	for over := b.total.Load() - b.bound; over > 0; over = b.total.Load() - b.bound {
@@ -138,10 +126,10 @@ type journal struct {
 
 // newJournal returns a journal whose first message gets the number last+1.
 func newJournal(b *budget, last int, log func(format string, args ...any)) *journal {
-	j := &journal{
-		budget: b, log: log, done: make(chan struct{}), base: last, waiters: waiters{},
-	}
-	b.add(j)
+	j := &journal{budget: b, log: log, done: make(chan struct{}), base: last, waiters: waiters{}}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.journals[j] = true
 	return j
 }
 
@@ -190,10 +178,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 		j.oldest = min(j.oldest, m.Seq-1-j.base)
 	}
 	j.waiters.notify(m.Fields.ProjectID, m.Fields.UserData, m.Fields.OrderID)
-	var line message
-	if j.log != nil {
-		line = *m
-	}
+	line := *m
 	j.mu.Unlock()
 	j.budget.trim()
 	if j.log != nil {
@@ -239,7 +224,9 @@ func (j *journal) close() {
 	}
 	j.closed = true
 	close(j.done)
-	j.budget.remove(j)
+	j.budget.mu.Lock()
+	defer j.budget.mu.Unlock()
+	delete(j.budget.journals, j)
 	j.budget.total.Add(-j.bytes.Swap(0))
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 )
 
@@ -179,7 +180,7 @@ func getMessages(c *call) (int, any, error) {
 		return len(list) > 0
 	})
 	list, next := cut(list, limit, func(m message) int { return m.Seq })
-	messages := mapped(list, c.messageOut)
+	messages := cli.Mapped(list, c.messageOut)
 	return http.StatusOK, map[string]any{"messages": messages, "next": next, "evicted": evicted}, nil
 }
 

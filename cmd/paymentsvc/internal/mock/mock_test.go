@@ -483,25 +483,27 @@ func TestSettleWithoutReceiverCopiesNoOutbox(t *testing.T) {
 
 func TestDeliveryErrorsOmitAddresses(t *testing.T) {
 	box := receive(t)
-	for isHTTP2, want := range map[bool]string{false: "cut on purpose", true: "(sent by HTTP/2 only)"} {
-		r := start(t, func(o *Options) { o.Notify, o.HTTP2 = box.URL, isHTTP2 })
+	for _, test := range []struct {
+		isHTTP2, fails bool
+		faults, want   string
+	}{
+		{false, false, `"cut 20"`, "cut on purpose"},
+		{true, false, `"cut 20"`, "(sent by HTTP/2 only)"},
+		{true, true, "", "broken pipe (sent by HTTP/2 only)"}, // the hint survives the removal of the address
+	} {
+		r := start(t, func(o *Options) { o.Notify, o.HTTP2 = box.URL, test.isHTTP2 })
+		if test.fails {
+			r.mock.client.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				return writeFails{conn}, err
+			}
+		}
 		r.pay("order-1")
-		answer := r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":["cut 20"]}`)
+		answer := r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":[`+test.faults+`]}`)
 		failed := answer["deliveries"].([]any)[0].(map[string]any)["error"]
-		require.Contains(t, failed, want)
+		require.Contains(t, failed, test.want)
 		require.NotContains(t, failed, "127.0.0.1")
 	}
-
-	r := start(t, func(o *Options) { o.Notify, o.HTTP2 = box.URL, true })
-	r.mock.client.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return writeFails{conn}, err
-	}
-	r.pay("order-1")
-	answer := r.ask(200, "POST", "/notifications", `{"order_id":"`+first+`","faults":[]}`)
-	failed := answer["deliveries"].([]any)[0].(map[string]any)["error"]
-	require.Contains(t, failed, "broken pipe (sent by HTTP/2 only)", "the hint survives the removal of the address")
-	require.NotContains(t, failed, "127.0.0.1")
 }
 
 func TestDeliveryErrorsShowNoPartOfAResponse(t *testing.T) {
@@ -613,8 +615,6 @@ func TestControlRejectsInvalidRequests(t *testing.T) {
 		{"POST", "/orders", `[]`, 400, "body", ""},
 		{"PUT", "/clock", `{"now":"soon"}`, 400, "type", ""},
 		{"PUT", "/clock", `{"now":5}`, 400, "type", ""},
-		{"PUT", "/clock", `["now"]`, 400, "body", ""},
-		{"PUT", "/clock", `{"now":`, 400, "body", ""},
 		{"PUT", "/clock", " ", 400, "body", ""},
 		{"PUT", "/clock", "soon", 400, "body", ""},
 		{"POST", "/clock/advance", `{}`, 422, "invalid", "by"},
@@ -1189,8 +1189,16 @@ func TestResetUnderLoadRepeatsNoOrderID(t *testing.T) {
 }
 
 func TestSettingsNameTheirOrigin(t *testing.T) {
-	r := start(t, func(o *Options) { o.Chosen = map[string]string{"notify": "-notify", "script": "-script"} })
-	r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"http://a","script":["amount=1: SUCCESS"],"tolerance":"1m"}`)
+	r := start(t, func(o *Options) {
+		o.Chosen, o.Tolerance = map[string]string{"notify": "-notify", "script": "-script"}, time.Minute
+	})
+	r.ask(201, "POST", "/sessions", `{"name":"t1","notify":"http://a","script":["amount=1: SUCCESS"],"tolerance":"any"}`)
+	_, text := r.do("GET", "/s/t1/_mock/settings", "")
+	require.Contains(t, text, `"tolerance","value":"any"`)
+	r.ask(201, "POST", "/sessions", `{"tolerance":"1s"}`)
+	for _, wrong := range []string{"0s", "999ms", "-1m", "soon"} {
+		r.ask(422, "POST", "/sessions", `{"tolerance":"`+wrong+`"}`)
+	}
 	origins := func(prefix string) map[string]any {
 		list := map[string]any{}
 		for _, s := range r.askAt(prefix, 200, "GET", "/settings", "")["settings"].([]any) {
@@ -1211,17 +1219,6 @@ func TestSettingsNameTheirOrigin(t *testing.T) {
 	r.ask(201, "POST", "/sessions", `{"name":"t2"}`)
 	main, inherited := r.mock.main.all(), r.mock.sessions["t2"].all()
 	require.Equal(t, main, inherited, "a new session has the changed settings of the main session")
-}
-
-func TestSettingsShowAnyTolerance(t *testing.T) {
-	r := start(t, func(o *Options) { o.Tolerance = time.Minute })
-	r.ask(201, "POST", "/sessions", `{"name":"t1","tolerance":"any"}`)
-	_, text := r.do("GET", "/s/t1/_mock/settings", "")
-	require.Contains(t, text, `"tolerance","value":"any"`)
-	r.ask(201, "POST", "/sessions", `{"tolerance":"1s"}`)
-	for _, wrong := range []string{"0s", "999ms", "-1m", "soon"} {
-		r.ask(422, "POST", "/sessions", `{"tolerance":"`+wrong+`"}`)
-	}
 }
 
 func TestScriptErrorsContainTheColumn(t *testing.T) {
@@ -1329,16 +1326,6 @@ func TestParallelAdvancesAddUp(t *testing.T) {
 	require.Equal(t, goroutines*advances*time.Second, e.clock.now().Sub(begin))
 }
 
-func TestDeletedSessionStaysClosed(t *testing.T) {
-	r := start(t, nil)
-	r.ask(201, "POST", "/sessions", `{"name":"t1"}`)
-	s := r.mock.sessions["t1"]
-	r.ask(204, "DELETE", "/sessions/t1", "")
-	_, _, err := s.reset() // as in a request that found the session before
-	require.ErrorContains(t, err, "the session was deleted")
-	require.Len(t, r.mock.budget.journals, 1)
-}
-
 func TestSessionLimitsItsProjects(t *testing.T) {
 	r := start(t, nil)
 	for count, status := range map[int]int{maxProjects: 201, maxProjects + 1: 422} {
@@ -1381,7 +1368,11 @@ func TestSessionsAreSeparate(t *testing.T) {
 	require.Len(t, r.mock.budget.journals, 3, "a rejected session keeps no journal")
 	require.Equal(t, []string{"s3", "s4"}, []string{r.mock.freeName(), r.mock.freeName()}, "each generated name is new")
 	r.askAt("/s/t1", 404, "POST", "/stop", "")
+	s := r.mock.sessions["t1"]
 	r.ask(204, "DELETE", "/sessions/t1", "")
+	_, _, err = s.reset() // as in a request that found the session before
+	require.ErrorContains(t, err, "the session was deleted")
+	require.Len(t, r.mock.budget.journals, 2)
 	r.ask(404, "DELETE", "/sessions/t1", "")
 	resp, _ := r.do("GET", "/s/t1/ui/", "")
 	require.Equal(t, 404, resp.StatusCode)

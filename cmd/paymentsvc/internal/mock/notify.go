@@ -55,7 +55,7 @@ func (e *epoch) deliver(ctx context.Context) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Deliver(context.WithValue(ctx, sentKey{}, &sent))
 	e.journal.wakeAll()
-	return deliveriesAnswer{mapped(list, deliveryOut), sent}
+	return deliveriesAnswer{cli.Mapped(list, deliveryOut), sent}
 }
 
 // sending returns a context that does not end with the request, because a notification must not stop half-way.
@@ -67,7 +67,7 @@ func (e *epoch) send(
 ) deliveriesAnswer {
 	sent := []int{}
 	list := e.fake.Send(context.WithValue(ctx, sentKey{}, &sent), n, faults...)
-	return deliveriesAnswer{mapped(list, deliveryOut), sent}
+	return deliveriesAnswer{cli.Mapped(list, deliveryOut), sent}
 }
 
 type deliveriesAnswer struct {
@@ -76,7 +76,7 @@ type deliveriesAnswer struct {
 }
 
 func getNotifications(c *call) (int, any, error) {
-	waiting, deliveries := mapped(c.fake.Outbox(), notificationOut), mapped(c.fake.Deliveries(), deliveryOut)
+	waiting, deliveries := cli.Mapped(c.fake.Outbox(), notificationOut), cli.Mapped(c.fake.Deliveries(), deliveryOut)
 	return http.StatusOK, map[string]any{"waiting": waiting, "deliveries": deliveries}, nil
 }
 
@@ -199,7 +199,7 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 	}
 	n, err = e.fake.Compose(orderID, as)
 	if event != "" {
-		if !slices.Contains(events(), event) {
+		if !slices.Contains(Events(), event) {
 			return n, nil, invalid("event", "event: the interface document has no such event")
 		}
 		n.Event = paymentsvc.EventType(event)
@@ -207,7 +207,8 @@ func (e *epoch) composed(orderID, status, event string, texts []string) (
 	return n, faults, err
 }
 
-func events() []string {
+// Events returns the events of section 6.
+func Events() []string {
 	return []string{
 		string(paymentsvc.EventPaymentStatusChanged), string(paymentsvc.EventPayoutStatusChanged),
 		string(paymentsvc.EventRefundStatusChanged),

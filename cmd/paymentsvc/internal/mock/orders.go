@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
 
@@ -40,11 +41,8 @@ func orderOut(o paymentsvctest.Order) order {
 // inBooks is the inverse of orderOut. The defaults are PENDING, payment and the given project.
 func (o order) inBooks(project int64) (paymentsvctest.Order, error) {
 	a, err := amount("amount", o.Amount)
-	if err != nil {
-		return paymentsvctest.Order{}, err
-	}
-	status, err := statusName(cmp.Or(o.Status, "PENDING"))
-	if err != nil {
+	status, statusErr := statusName(cmp.Or(o.Status, "PENDING"))
+	if err := cmp.Or(err, statusErr); err != nil {
 		return paymentsvctest.Order{}, err
 	}
 	out := paymentsvctest.Order{
@@ -102,7 +100,7 @@ func (e *epoch) only(f *filter, names ...string) error {
 	}{
 		{"kind", f.Kind, []string{"payment", "payout", "form", "invoice"}},
 		{"status", f.Status, []string{"PENDING", "SUCCESS", "FAILURE"}},
-		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, events()},
+		{"direction", f.Direction, []string{in, out}}, {"event", f.Event, Events()},
 		{"endpoint", f.Endpoint, append(endpoints(), notificationEndpoint)},
 		{"valid", ifSet(f.Valid != nil), nil}, {"after", ifSet(f.After != 0), nil},
 	} {
@@ -193,10 +191,8 @@ func getOrders(c *call) (int, any, error) {
 		return len(orders) <= limit
 	})
 	orders, next := cut(orders, limit, func(o order) int { return o.Number })
-	return http.StatusOK, struct {
-		Orders []order `json:"orders"`
-		Next   int     `json:"next"` // the "after" of the next page, or 0 on the last page
-	}{orders, next}, nil
+	// next is the "after" of the next page, or 0 on the last page.
+	return http.StatusOK, map[string]any{"orders": orders, "next": next}, nil
 }
 
 var errNoOrder = failure(http.StatusNotFound, "not_found", "id", "there is no such order")
@@ -284,7 +280,7 @@ func (e *epoch) notified(ctx context.Context, orderID string, change move) (orde
 	answer.Messages = e.deliverAll(ctx, before, *n)
 	list, _ := e.fake.DeliveriesAfter(before)
 	others := func(d paymentsvctest.Delivery) bool { return d.Notification.OrderID != orderID }
-	answer.Deliveries = mapped(slices.DeleteFunc(list, others), deliveryOut)
+	answer.Deliveries = cli.Mapped(slices.DeleteFunc(list, others), deliveryOut)
 	return answer, nil
 }
 
@@ -324,11 +320,8 @@ type settleIn struct {
 
 func postSettle(c *call, in settleIn) (int, any, error) {
 	to, err := statusName(in.Status)
-	if err != nil {
-		return 0, nil, err
-	}
-	after, err := duration("after", in.After)
-	if err != nil {
+	after, afterErr := duration("after", in.After)
+	if err := cmp.Or(err, afterErr); err != nil {
 		return 0, nil, err
 	}
 	orderID, notify := c.r.PathValue("id"), in.Notify == nil || *in.Notify
@@ -355,11 +348,8 @@ func postRefund(c *call, in refundIn) (int, any, error) {
 		return 0, nil, errNoOrder
 	}
 	a, err := amount("amount", cmp.Or(in.Amount, o.Amount.String()))
-	if err != nil {
-		return 0, nil, err
-	}
-	to, err := statusName(cmp.Or(in.Status, "SUCCESS"))
-	if err != nil {
+	to, statusErr := statusName(cmp.Or(in.Status, "SUCCESS"))
+	if err := cmp.Or(err, statusErr); err != nil {
 		return 0, nil, err
 	}
 	answer, err := c.notified(sending(c.r), o.OrderID, c.refunding(o.OrderID, a, to))

@@ -38,28 +38,26 @@ func (m *Mock) pagesHandler() http.Handler {
 	mux.Handle("POST /ui/faults", p.action(inFaults, faultForm))
 	mux.Handle("POST /ui/faults/clear", p.action(inFaults, clearForm))
 	mux.Handle("POST /ui/faults/{fault}/remove", p.action(inFaults, removeForm))
-	mux.HandleFunc("GET /pay/{kind}/{order}", p.pay)
+	mux.HandleFunc("GET /pay/{kind}/{order}", func(w http.ResponseWriter, r *http.Request) {
+		p.renderPay(w, http.StatusOK, p.payment(r))
+	})
 	mux.HandleFunc("POST /pay/{kind}/{order}", p.paid)
 	inner := http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxForm))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		secure(w.Header())
+		h := w.Header() // forbids frames and foreign content; the only script is page.js
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "+
+			"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
 		if err := m.checkHost(r.Host); err != nil {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			return
 		}
 		inner.ServeHTTP(w, r)
 	})
-}
-
-// secure forbids frames and foreign content. The only script is page.js.
-func secure(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "+
-		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
 }
 
 func file(name string) http.Handler {
@@ -229,10 +227,6 @@ func (p *pages) payment(r *http.Request) payment {
 		v.Order.UserData = e.hide(o.UserData)
 	}
 	return v
-}
-
-func (p *pages) pay(w http.ResponseWriter, r *http.Request) {
-	p.renderPay(w, http.StatusOK, p.payment(r))
 }
 
 func (p *pages) renderPay(w http.ResponseWriter, status int, v payment) {

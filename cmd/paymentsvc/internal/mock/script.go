@@ -295,8 +295,8 @@ func parseReceiver(text string) (r receiver, err error) {
 		return r, err
 	}
 	for _, c := range r.where {
-		if c.name == "event" && !slices.ContainsFunc(events(), c.fits) {
-			return r, errors.New("event: not one of " + strings.Join(events(), ", "))
+		if c.name == "event" && !slices.ContainsFunc(Events(), c.fits) {
+			return r, errors.New("event: not one of " + strings.Join(Events(), ", "))
 		}
 	}
 	r.text, r.address = text, strings.TrimSpace(text[p.at:])

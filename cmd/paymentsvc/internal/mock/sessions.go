@@ -146,8 +146,8 @@ func (s *session) inherited() Options {
 	defer s.mu.Unlock()
 	opt := s.opt
 	opt.Notify, opt.Chosen = s.to.rest, maps.Clone(s.chosen)
-	opt.Receivers = mapped(s.to.own, func(own receiver) string { return own.text })
-	opt.Script = mapped(s.script, func(line scripted) string { return line.text })
+	opt.Receivers = cli.Mapped(s.to.own, func(own receiver) string { return own.text })
+	opt.Script = cli.Mapped(s.script, func(line scripted) string { return line.text })
 	return opt
 }
 
@@ -220,7 +220,7 @@ func (s *session) out() sessionOut {
 }
 
 func getSessions(c *call) (int, any, error) {
-	return http.StatusOK, map[string]any{"sessions": mapped(c.mock.list(), (*session).out)}, nil
+	return http.StatusOK, map[string]any{"sessions": cli.Mapped(c.mock.list(), (*session).out)}, nil
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paymentsvc/paymentsvc"
+	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/cli"
 	"github.com/paymentsvc/paymentsvc/cmd/paymentsvc/internal/mask"
 	"github.com/paymentsvc/paymentsvc/paymentsvctest"
 )
@@ -101,7 +102,7 @@ func newView(r *http.Request, said note) *view {
 	v := &view{
 		Prefix: e.prefix, Session: e.name, Search: query.Get("q"), Query: asQuery(query), query: query, said: said,
 		Receivers: to.shown(),
-		Settings:  e.all(), Endpoints: endpoints(), Events: events(), Choices: faultChoices,
+		Settings:  e.all(), Endpoints: endpoints(), Events: Events(), Choices: faultChoices,
 		CanShowRawBodies: e.opt.ShowBodies,
 	}
 	v.Update = v.Query
@@ -230,7 +231,7 @@ func readable(body []byte) string {
 
 // shown returns the receivers without queries.
 func (rs receivers) shown() []string {
-	list := mapped(rs.own, func(own receiver) string { return mask.Query(own.text) })
+	list := cli.Mapped(rs.own, func(own receiver) string { return mask.Query(own.text) })
 	if rs.rest != "" {
 		list = append(list, mask.Query(rs.rest))
 	}
