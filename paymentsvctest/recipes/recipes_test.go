@@ -261,7 +261,7 @@ func TestSecondClickStartsNoSecondPayment(t *testing.T) {
 	for _, fault := range []paymentsvctest.Fault{
 		{}, paymentsvctest.Drop(paymentsvctest.AfterCommit), paymentsvctest.LateCommit(9), // {} has no effect
 	} {
-		t.Run(fault.String(), func(t *testing.T) {
+		t.Run(cmp.Or(fault.String(), "no fault"), func(t *testing.T) {
 			var s *shop
 			click := func() {
 				if err := s.checkout("order-1"); err != nil && !errors.Is(err, errUnresolved) {
