@@ -105,14 +105,11 @@ func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*
 		if !unnotified && r.State != row.Starting {
 			return ErrChanged
 		}
-		_, heldAt, _, err := tx.Hold(ctx)
-		if err != nil {
+		if err := f(r); err != nil || r.State != row.Unknown {
 			return err
 		}
-		err = f(r)
-		if r.State == row.Unknown { // a restored database may lack later claims
-			r.ClaimedAt = max(r.ClaimedAt, heldAt)
-		}
+		_, heldAt, _, err := tx.Hold(ctx)
+		r.ClaimedAt = max(r.ClaimedAt, heldAt) // a restored database may lack later claims
 		return err
 	})
 	if errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) {
