@@ -53,7 +53,7 @@ type Report struct {
 // ExpectRows or ExpectTotal. The report is complete then. Check returns any other error from [Rows], with a report
 // about the rows before the error.
 func Check(file io.Reader, o Options) (Report, error) {
-	return check(file, o, io.Discard, func(Row) {})
+	return check(file, o, nil, func(Row) {})
 }
 
 // check is [Check], but also writes the references, see rows, and calls accepted with each payout.

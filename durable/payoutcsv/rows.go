@@ -95,9 +95,9 @@ func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive
 //
 // Rows stops after an error. The error reports invalid Options, a failure of the reader, an invalid header, a row
 // without an end, or a value in a column without a name. Of the file's content, the error contains only column names.
-func Rows(file io.Reader, o Options) iter.Seq2[Row, error] { return rows(file, o, io.Discard) }
+func Rows(file io.Reader, o Options) iter.Seq2[Row, error] { return rows(file, o, nil) }
 
-// rows is [Rows], but also writes the line and the reference of each row to references, also for a rejected row.
+// rows is [Rows], but also writes the line and the reference of each row, even a rejected row, to references if set.
 func rows(file io.Reader, o Options, references io.Writer) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r, err := newReader(file, o)
@@ -164,7 +164,9 @@ func (r *reader) next(references io.Writer) (Row, error) {
 				return Row{}, fmt.Errorf("line %d: column %d has a value, but no name", line, i+1)
 			}
 		}
-		_, _ = fmt.Fprintf(references, "%d %q\n", line, record[r.columns[columnReference]])
+		if references != nil {
+			_, _ = fmt.Fprintf(references, "%d %q\n", line, record[r.columns[columnReference]])
+		}
 		return r.check(line, record), nil
 	}
 }
