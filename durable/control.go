@@ -189,7 +189,9 @@ func (s *Store) Release(ctx context.Context, by string, generation int64, f Filt
 		err = release() // even an empty page, to compare the generation
 	}
 	s.scans.reset()
-	s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", released)
+	if err == nil || released > 0 {
+		s.c.Log.InfoContext(ctx, "durable: payouts released", "by", by, "payouts", released)
+	}
 	return released, err
 }
 

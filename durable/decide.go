@@ -40,7 +40,8 @@ type Decision struct {
 	OrderID string
 	// By is the operator. It is required.
 	By string
-	// Version is the [Row].Version that the operator saw. Decide rejects another version.
+	// Version is the [Row].Version that the operator saw. Decide rejects another version, because after a change or a
+	// hold the operator must compare the row with the service again.
 	Version int64
 	// State and ReviewReason are the values before the decision, and At is its time. Decide ignores these fields.
 	State        State
@@ -86,7 +87,7 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 	}
 	d.OrderID, d.By = ledger.Identifier(d.OrderID), ledger.Storable(d.By) // a login may use another encoding
 	return s.ledger.Change(ctx, d.UserData, d.OrderID, func(ctx context.Context, tx *ledger.Tx, r *row.Row) error {
-		if r.Version != d.Version {
+		if r.Version+r.Current != d.Version {
 			return ErrChanged
 		}
 		kept := ledger.Decision{
@@ -102,11 +103,8 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 
 // decide applies d to r if d fits r's state.
 func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decision) error {
-	generation := r.Generation
 	if d.Kind == DecideResend || d.Kind == DecideUnpaid {
-		var err error
-		generation, err = s.checkNothingArrives(ctx, tx, r, d.OrderID)
-		if err != nil {
+		if err := s.checkNothingArrives(ctx, tx, r, d.OrderID); err != nil {
 			return err
 		}
 	}
@@ -136,7 +134,8 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 	case DecideFound:
 		r.State = row.Pending
 	case DecideResend:
-		r.State, r.ErrorCode, r.MayHaveStarted, r.Due, r.Generation = row.Created, "", true, 0, generation
+		r.State, r.ErrorCode, r.MayHaveStarted, r.Due = row.Created, "", true, 0
+		r.Generation = r.Current // a hold after this decision also holds r
 	case DecideAcknowledge:
 	}
 	r.ReviewReason = ""
@@ -144,24 +143,21 @@ func (s *Store) decide(ctx context.Context, tx *ledger.Tx, r *row.Row, d Decisio
 }
 
 // checkNothingArrives returns an error if the last request may still arrive, or if a notification is not applied yet.
-// Even an unapplied notification shows that the service has the row. It returns the generation of the hold that it has
-// compared, so a later hold also holds r. orderID is that of the decision, or "".
-func (s *Store) checkNothingArrives(
-	ctx context.Context, tx *ledger.Tx, r *row.Row, orderID string,
-) (generation int64, err error) {
-	now, heldAt, generation, err := tx.Hold(ctx)
+// Even an unapplied notification shows that the service has the row. orderID is that of the decision, or "".
+func (s *Store) checkNothingArrives(ctx context.Context, tx *ledger.Tx, r *row.Row, orderID string) error {
+	now, heldAt, err := tx.Hold(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if s.graceLeft(r, now) > 0 || s.graceAfterHold(now, heldAt) > 0 && r.OrderID == "" {
-		return 0, fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
+		return fmt.Errorf("%w: the last request may still arrive, want a wait of Config.Grace, %v",
 			ErrUndecidable, s.c.Grace)
 	}
 	unnotified, err := tx.Unnotified(ctx, r, orderID)
 	if err == nil && !unnotified {
 		err = fmt.Errorf("%w: a notification about the row is not applied yet", ErrUndecidable)
 	}
-	return generation, err
+	return err
 }
 
 // graceLeft returns the rest of Grace of an unknown row without an order_id.

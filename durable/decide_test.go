@@ -112,6 +112,21 @@ func TestResendAndUnpaidWaitForGrace(t *testing.T) {
 	})
 }
 
+// A restored backup has the same version of a payout, but lacks a later decision of another operator.
+func TestDecisionFromBeforeAHoldIsRejected(t *testing.T) {
+	each(t, func(t *testing.T, db database) {
+		f := &service{before: func(int, string) error { return refused(400, "limit") }}
+		s, clock := openClocked(t, db, Config{Service: f})
+		r := get(t, s, send(t, s, payouts("a", 1)...)[0].UserData)
+		d := Decision{Kind: DecideResend, UserData: r.UserData, By: "ada", Version: r.Version}
+		hold(t, s)
+		pass(t, db, clock, s.c.Grace)
+		require.ErrorIs(t, s.Decide(t.Context(), d), ErrChanged)
+		d.Version = get(t, s, r.UserData).Version
+		require.NoError(t, s.Decide(t.Context(), d))
+	})
+}
+
 // A hold is committed after the decision has compared the time of the last hold. The payout then belongs to the older
 // generation, so it is held.
 func TestResendDuringAHoldIsHeld(t *testing.T) {

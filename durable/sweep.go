@@ -108,7 +108,7 @@ func (s *Store) changeSwept(ctx context.Context, userData, text string, f func(*
 		if err := f(r); err != nil || r.State != row.Unknown {
 			return err
 		}
-		_, heldAt, _, err := tx.Hold(ctx)
+		_, heldAt, err := tx.Hold(ctx)
 		r.ClaimedAt = max(r.ClaimedAt, heldAt) // a restored database may lack later claims
 		return err
 	})

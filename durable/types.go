@@ -152,7 +152,8 @@ type Row struct {
 	// ResendAt is the end of [Config].Grace for an unknown row without an order_id, or zero after Grace and for other
 	// rows. Until then [DecideResend] and [DecideUnpaid] are not allowed. Only [Store.Rows] and [Store.Find] set it.
 	ResendAt time.Time
-	// Version changes with each change of the row, except for claims and for polls without a result. See [Decision].
+	// Version changes with each hold, and with each change of the row, except for claims and for polls without a result.
+	// See [Decision].
 	Version int64
 	// DueAt is the time of the next call of a created row, the next poll of an unknown row (with [Config].FinalState
 	// also of a pending row), or the end of a starting row's lease. ClaimedAt is the time of the last claim, or for an
@@ -256,7 +257,7 @@ func publicRow(r *row.Row) Row {
 		Amount: r.Amount, State: State(r.State), OrderID: r.OrderID, RedirectURL: r.RedirectURL,
 		DestinationEnd: end(r.Destination), Batch: r.Batch, Line: r.Line, Claims: r.Claims, Polls: r.Polls,
 		MayHaveStarted: r.MayHaveStarted, Held: r.Held, ErrorCode: r.ErrorCode, ReviewReason: r.ReviewReason,
-		Version: r.Version, DueAt: ledger.Time(r.DueAt), ClaimedAt: ledger.Time(r.ClaimedAt),
+		Version: r.Version + r.Current, DueAt: ledger.Time(r.DueAt), ClaimedAt: ledger.Time(r.ClaimedAt),
 		CreatedAt: ledger.Time(r.CreatedAt), UpdatedAt: ledger.Time(r.UpdatedAt),
 	}
 }

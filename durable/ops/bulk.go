@@ -150,7 +150,7 @@ func (p *page) apply(w http.ResponseWriter, r *http.Request, a action, chosen se
 }
 
 // selection has the rows of an action. Its hash changes with each added, changed or removed row and after another hold,
-// even if the number and the sum stay the same. A confirmation of an earlier preview then fails.
+// because a hold changes all versions. A confirmation of an earlier preview then fails.
 type selection struct {
 	rows       []durable.Decision
 	listed     []durable.Row // the first maxSorted+1 rows
@@ -165,7 +165,6 @@ func (p *page) choose(ctx context.Context, a action) (s selection, err error) {
 		return s, err
 	}
 	total, scale, hash := new(big.Rat), 0, sha256.New()
-	_, _ = fmt.Fprintf(hash, "%d\n", status.Generation)
 	for row, err := range p.store.Rows(ctx, a.filter) {
 		if err != nil {
 			return s, err

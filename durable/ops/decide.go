@@ -85,8 +85,7 @@ func effect(r *http.Request, list []choice) string {
 	return c.Effect
 }
 
-// decide applies the form of a row's page. The form contains the version of the row that the operator saw, and the
-// generation of the last hold, because an operator must compare the row with the service again after another hold.
+// decide applies the form of a row's page. The form contains the version of the row that the operator saw.
 func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 	d := durable.Decision{
 		Kind: durable.DecisionKind(r.PostFormValue("decision")), UserData: r.PathValue("user_data"),
@@ -101,14 +100,7 @@ func (p *page) decide(w http.ResponseWriter, r *http.Request) error {
 	case c.Sure != "" && r.PostFormValue("sure") != "yes":
 		return p.showRow(w, r, http.StatusUnprocessableEntity, rowView{Bad: unconfirmed})
 	}
-	now, err := p.store.Status(r.Context())
-	switch {
-	case err != nil:
-	case r.PostFormValue("generation") != strconv.FormatInt(now.Generation, 10):
-		err = durable.ErrChanged
-	default:
-		err = p.store.Decide(r.Context(), d)
-	}
+	err = p.store.Decide(r.Context(), d)
 	log := p.Log.With("user_data", d.UserData, "decision", d.Kind, "by", d.By)
 	switch {
 	case err == nil:

@@ -35,14 +35,13 @@ var price = paymentsvc.MustParseAmount("300000.10")
 // errUnresolved means that a payment may exist. The payer must not pay again.
 var errUnresolved = errors.New("the outcome of the payment is unknown")
 
-// shop starts each payment at most once, and ships each paid order once, except refunded orders. The maps stand for
-// tables, and mu for their transactions.
-type shop struct {
-	client  *paymentsvc.Client
+// store keeps the orders and payouts of a program that restarts. Its maps stand for tables, and mu for transactions.
+type store struct {
 	mu      sync.Mutex
 	orders  map[string]*order // by user_data
 	seen    map[string]bool   // the keys of notifications
-	failing bool              // the store returns errors
+	payouts map[string]string // the state of each payout by user_data
+	failing atomic.Bool       // the store returns errors
 }
 
 type order struct {
@@ -50,10 +49,22 @@ type order struct {
 	refunds, shipped int
 }
 
+func newStore() *store {
+	return &store{orders: map[string]*order{}, seen: map[string]bool{}, payouts: map[string]string{}}
+}
+
+var errStore = errors.New("the store failed")
+
+// shop starts each payment at most once, and ships each paid order once, except refunded orders.
+type shop struct {
+	client *paymentsvc.Client
+	*store
+}
+
 // newShop returns a shop for the payments and notifications of srv.
-func newShop(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client) *shop {
+func newShop(t *testing.T, srv *paymentsvctest.Server, client *paymentsvc.Client, db *store) *shop {
 	t.Helper()
-	s := &shop{client: client, orders: map[string]*order{}, seen: map[string]bool{}}
+	s := &shop{client, db}
 	webhook, err := paymentsvc.NewWebhook(paymentsvc.WebhookConfig{
 		Scheme: scheme, Secrets: []paymentsvc.Secret{secret}, Tolerance: time.Minute,
 	})
@@ -85,11 +96,11 @@ func (s *shop) checkout(userData string) error {
 	return nil
 }
 
-// insert returns false if the order exists.
+// insert returns false if the order exists, or if the store fails.
 func (s *shop) insert(userData string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.orders[userData] != nil {
+	if s.failing.Load() || s.orders[userData] != nil {
 		return false
 	}
 	s.orders[userData] = &order{}
@@ -107,8 +118,8 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	defer s.mu.Unlock()
 	o := s.orders[n.UserData]
 	switch {
-	case s.failing:
-		return errors.New("the store failed")
+	case s.failing.Load():
+		return errStore
 	case s.seen[n.Key()] || o == nil:
 	case n.Event == paymentsvc.EventRefundStatusChanged && n.StatusDescription == paymentsvc.StatusSuccess:
 		o.refunds++
@@ -123,27 +134,22 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 }
 
 // order returns a copy of a stored order.
-func (s *shop) order(userData string) order {
+func (s *store) order(userData string) order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return *s.orders[userData]
 }
 
-// payouts starts each payout at most once. stored stands for a table, and mu for its transactions.
+// payouts starts each payout at most once.
 type payouts struct {
-	client  *paymentsvc.Client
-	mu      sync.Mutex
-	stored  map[string]string // the state of each payout by user_data
-	failing atomic.Bool       // the store returns errors
+	client *paymentsvc.Client
+	*store
 }
 
 // The states of a payout. A call is in flight for a claimed payout, or its outcome is unknown.
 const claimed, started, rejected = "claimed", "started", "rejected"
 
-// newPayouts returns a program with the payouts of an earlier program.
-func newPayouts(client *paymentsvc.Client, stored map[string]string) *payouts {
-	return &payouts{client: client, stored: stored}
-}
+func newPayouts(client *paymentsvc.Client, db *store) *payouts { return &payouts{client, db} }
 
 // pay starts the new payouts of a list. Only a notification or an operator resolves a claimed payout.
 func (p *payouts) pay(list []paymentsvc.PayoutRequest) error {
@@ -173,10 +179,10 @@ func (p *payouts) pay(list []paymentsvc.PayoutRequest) error {
 func (p *payouts) claim(userData string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stored[userData] != "" {
+	if p.payouts[userData] != "" {
 		return false
 	}
-	p.stored[userData] = claimed
+	p.payouts[userData] = claimed
 	return true
 }
 
@@ -184,10 +190,17 @@ func (p *payouts) record(userData, state string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failing.Load() {
-		return errors.New("the store failed")
+		return errStore
 	}
-	p.stored[userData] = state
+	p.payouts[userData] = state
 	return nil
+}
+
+// payout returns the state of a stored payout.
+func (s *store) payout(userData string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.payouts[userData]
 }
 
 // End of your code ---------------------------------------------------------------------------------------------------
@@ -217,9 +230,13 @@ func TestLostResponseIsNotPaidTwice(t *testing.T) {
 			srv, client := service(t, nil)
 			lost := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), paymentsvctest.Drop(when))
 
-			err := newShop(t, srv, client).checkout("order-1")
+			s := newShop(t, srv, client, newStore())
+			err := s.checkout("order-1")
 			if (err == nil) != (orders == 1) { // an unknown outcome is not a success
 				t.Errorf("%d payments were started, the error is %v", orders, err)
+			}
+			if orders == 1 && s.order("order-1").shipped != 0 {
+				t.Error("shipped without a SUCCESS")
 			}
 			srv.AssertStarted(t, "order-1", orders)
 			srv.AssertOrders(t, orders) // includes starts with a new user_data
@@ -254,7 +271,11 @@ func during(f func()) (onStart func(paymentsvctest.Order), wait func()) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	return onStart, func() { <-done }
+	return onStart, func() {
+		if begun.Load() {
+			<-done
+		}
+	}
 }
 
 func TestSecondClickStartsNoSecondPayment(t *testing.T) {
@@ -270,7 +291,7 @@ func TestSecondClickStartsNoSecondPayment(t *testing.T) {
 			}
 			onStart, wait := during(click)
 			srv, client := service(t, onStart)
-			s = newShop(t, srv, client)
+			s = newShop(t, srv, client, newStore())
 			rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
 
 			click() // the first click; during its call the hook clicks again
@@ -286,13 +307,24 @@ func TestSecondClickStartsNoSecondPayment(t *testing.T) {
 	}
 }
 
+func TestRestartStartsNoSecondPayment(t *testing.T) {
+	db := newStore()
+	srv, client := service(t, func(paymentsvctest.Order) { db.failing.Store(true) }) // like a crash in the call
+	for range 2 {
+		db.failing.Store(false)
+		_ = newShop(t, srv, client, db).checkout("order-1") // the restarted program
+	}
+	srv.AssertStarted(t, "order-1", 1)
+	srv.AssertOrders(t, 1)
+}
+
 func TestUnavailableServiceIsPaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in fake time
 		srv, client := service(t, nil)
 		outage := srv.Fault(paymentsvctest.AnyEndpoint, paymentsvctest.Every(), paymentsvctest.Refuse())
 		time.AfterFunc(30*time.Second, outage.Remove)
 
-		s := newShop(t, srv, client)
+		s := newShop(t, srv, client, newStore())
 		err := s.checkout("order-1")
 		for err != nil && paymentsvc.SafeToRetry(err) { // your queue's back-off
 			time.Sleep(time.Second)
@@ -324,7 +356,7 @@ func TestEachFaultStartsAtMostOnePayment(t *testing.T) {
 					rule := srv.Fault(paymentsvctest.InitPayment, paymentsvctest.Nth(1), fault)
 					srv.Fault(paymentsvctest.StatusPayment, paymentsvctest.Every(), status)
 
-					err := newShop(t, srv, client).checkout("order-1")
+					err := newShop(t, srv, client, newStore()).checkout("order-1")
 					client.CloseIdleConnections()
 					if err := srv.Drain(t.Context()); err != nil {
 						t.Fatal(err)
@@ -378,7 +410,7 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, client := service(t, nil)
-				s := newShop(t, srv, client)
+				s := newShop(t, srv, client, newStore())
 				if err := s.checkout("order-1"); err != nil {
 					t.Fatal(err)
 				}
@@ -387,14 +419,14 @@ func TestPaidOrderShipsOnce(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					s.failing = test.failing && i == 0
+					s.failing.Store(test.failing && i == 0)
 					if i == 0 {
 						n.Event, n.OrderID = cmp.Or(test.event, n.Event), cmp.Or(test.orderID, n.OrderID)
 						n.UserData = cmp.Or(test.userData, n.UserData)
 						n.Amount = paymentsvc.MustParseAmount(cmp.Or(test.amount, price.String()))
 					}
 					for _, d := range srv.Send(t.Context(), n, test.fault) {
-						if want := !test.rejected && !s.failing && !d.Forged; d.Accepted() != want {
+						if want := !test.rejected && !s.failing.Load() && !d.Forged; d.Accepted() != want {
 							t.Errorf("accepted: %t, want %t: %s", d.Accepted(), want, d)
 						}
 					}
@@ -412,7 +444,7 @@ func TestRefundBeforePaymentPreventsShipping(t *testing.T) {
 	for status, shipped := range map[paymentsvc.StatusName]int{paymentsvc.StatusSuccess: 0, paymentsvc.StatusFailure: 1} {
 		t.Run(string(status), func(t *testing.T) {
 			srv, client := service(t, nil)
-			s := newShop(t, srv, client)
+			s := newShop(t, srv, client, newStore())
 			if err := s.checkout("order-1"); err != nil {
 				t.Fatal(err)
 			}
@@ -442,7 +474,8 @@ func TestRefundBeforePaymentPreventsShipping(t *testing.T) {
 func TestRepeatedRefundCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, client := service(t, nil)
-		s := newShop(t, srv, client)
+		db := newStore()
+		s := newShop(t, srv, client, db)
 		if err := s.checkout("order-1"); err != nil {
 			t.Fatal(err)
 		}
@@ -452,6 +485,7 @@ func TestRepeatedRefundCountsOnce(t *testing.T) {
 		}
 		n.Event = paymentsvc.EventRefundStatusChanged
 		for i, amount := range []string{"1.00", "2.00", "1.00"} { // two refunds of parts
+			s = newShop(t, srv, client, db) // the restarted program
 			n.Amount = paymentsvc.MustParseAmount(amount)
 			for _, d := range srv.Send(t.Context(), n, paymentsvctest.RepeatedBy(1)) {
 				if !d.Accepted() {
@@ -474,7 +508,7 @@ func TestNotificationBeforeTheResponse(t *testing.T) {
 		}
 		srv.Deliver(t.Context())
 	})
-	s := newShop(t, srv, client)
+	s := newShop(t, srv, client, newStore())
 	if err := s.checkout("order-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -514,7 +548,7 @@ func TestLostPayoutResponseIsNotPaidTwice(t *testing.T) {
 	} {
 		t.Run(test.fault.String(), func(t *testing.T) {
 			srv, client := service(t, nil)
-			p := newPayouts(client, map[string]string{})
+			p := newPayouts(client, newStore())
 			rule := srv.Fault(paymentsvctest.InitPayout, paymentsvctest.Nth(1), test.fault)
 			for range 2 { // your job's runs
 				if err := p.pay(salaries()[:1]); err != nil {
@@ -523,7 +557,7 @@ func TestLostPayoutResponseIsNotPaidTwice(t *testing.T) {
 			}
 			srv.AssertStarted(t, "salary-1", test.orders)
 			srv.AssertOrders(t, test.orders)
-			if state := p.stored["salary-1"]; state != claimed {
+			if state := p.payout("salary-1"); state != claimed {
 				t.Errorf("the state is %q, but the outcome is unknown", state)
 			}
 			if rule.Hits() == 0 {
@@ -542,7 +576,7 @@ func TestSameListTwicePaysOnce(t *testing.T) {
 	}
 	onStart, wait := during(run)
 	srv, client := service(t, onStart)
-	p = newPayouts(client, map[string]string{})
+	p = newPayouts(client, newStore())
 
 	run() // and the second run during its first call
 	wait()
@@ -551,15 +585,19 @@ func TestSameListTwicePaysOnce(t *testing.T) {
 	srv.AssertStarted(t, "salary-1", 1)
 	srv.AssertStarted(t, "salary-2", 1)
 	srv.AssertOrders(t, 2)
+	for _, o := range srv.Orders() {
+		if want := salaries()[0]; !o.Amount.Equal(want.Amount) || o.Destination != want.Destination {
+			t.Errorf("%s is paid to %q", o.Amount, o.Destination)
+		}
+	}
 }
 
 func TestRestartPaysNoPayoutTwice(t *testing.T) {
-	var p *payouts
-	srv, client := service(t, func(paymentsvctest.Order) { p.failing.Store(true) }) // like a crash in the call
-	stored := map[string]string{}
+	db := newStore()
+	srv, client := service(t, func(paymentsvctest.Order) { db.failing.Store(true) }) // like a crash in the call
 	for i, crashes := range []bool{true, true, false} {
-		p = newPayouts(client, stored) // the restarted program
-		if err := p.pay(salaries()); (err != nil) != crashes {
+		db.failing.Store(false)
+		if err := newPayouts(client, db).pay(salaries()); (err != nil) != crashes { // the restarted program
 			t.Errorf("run %d: the error is %v", i+1, err)
 		}
 	}
@@ -587,7 +625,7 @@ func signing(t *testing.T, srv *paymentsvctest.Server, c paymentsvc.HMACConfig) 
 func TestMySigner(t *testing.T) {
 	srv, _ := service(t, nil)
 	client := signing(t, srv, paymentsvc.HMACConfig{Scheme: scheme, Secret: secret})
-	if err := newShop(t, srv, client).checkout("order-1"); err != nil {
+	if err := newShop(t, srv, client, newStore()).checkout("order-1"); err != nil {
 		t.Error(err)
 	}
 	srv.AssertAllSigned(t)
@@ -598,7 +636,7 @@ func TestWrongClockIsRejected(t *testing.T) {
 	client := signing(t, srv, paymentsvc.HMACConfig{
 		Scheme: scheme, Secret: secret, Now: func() time.Time { return time.Now().Add(10 * time.Minute) },
 	})
-	if err := newShop(t, srv, client).checkout("order-1"); !errors.Is(err, paymentsvc.ErrUnauthorized) {
+	if err := newShop(t, srv, client, newStore()).checkout("order-1"); !errors.Is(err, paymentsvc.ErrUnauthorized) {
 		t.Errorf("the error is %v", err)
 	}
 	srv.AssertOrders(t, 0)
@@ -608,7 +646,7 @@ func TestUnderChaos(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, client := service(t, nil)
 		seed := srv.Chaos(paymentsvctest.Chaos{OneIn: 3}) // one request in three, and one notification
-		s := newShop(t, srv, client)
+		s := newShop(t, srv, client, newStore())
 		for i := range 200 {
 			_ = s.checkout(fmt.Sprintf("order-%d", i))
 		}

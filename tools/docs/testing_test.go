@@ -89,6 +89,7 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		payout  = "TestLostPayoutResponseIsNotPaidTwice"
 		list    = "TestSameListTwicePaysOnce"
 		restart = "TestRestartPaysNoPayoutTwice"
+		reload  = "TestRestartStartsNoSecondPayment"
 
 		amount     = "Amount: price, UserData: userData"
 		insert     = "if s.insert(userData) {"
@@ -101,15 +102,19 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		equal      = "n.Amount.Equal(price)"
 		found      = "	o := s.orders[n.UserData]\n"
 		final      = "	case n.Final() && o.final == \"\": // never overwrite a final state\n"
-		failing    = "	case s.failing:\n"
+		failing    = "	case s.failing.Load():\n"
 		key        = "s.seen[n.Key()]"
 		claim      = "if !p.claim(r.UserData) {"
+		pays       = "		_, err := p.client.InitPayout"
 	)
 	wrong := []struct{ old, new, test string }{
 		{amount, `Amount: paymentsvc.MustParseAmount("30000010"), UserData: userData`, lost},
 		{amount, "Amount: paymentsvc.AmountFromMinor(int64(cents(price)), 2), UserData: userData", lost},
 		{amount, "Amount: rounded(price), UserData: userData", lost},
 		{called, "		case paymentsvc.OutcomeOf(err) == paymentsvc.OutcomeUnknown:\n			return nil\n" + called, lost},
+		{"	return nil\n}\n\n// insert", "	s.orders[userData].shipped++\n	return nil\n}\n\n// insert", lost},
+		{insert, "if s.orders[userData] == nil {\n		defer s.insert(userData)", reload},
+		{"s := &shop{client, db}", "db = newStore()\n	s := &shop{client, db}", reload},
 		{insert, "if s.insert(userData) || true {", second},
 		{insert, "if s.orders[userData] == nil {\n			defer s.insert(userData)", second},
 		{insert, "if !s.insert(userData) {\n		return s.checkout(userData + \"-again\")\n	} else {", second},
@@ -155,16 +160,19 @@ func TestPageOfTestingDetectsWrongCode(t *testing.T) {
 		{key, "s.seen[n.Key()+n.Timestamp.String()]", repeats},
 		{"	" + key + " = true\n", "	clear(s.seen)\n	" + key + " = true\n", repeats},
 		{"o.refunds++", "o.refunds = 1", repeats},
+		{"s := &shop{client, db}", "db.seen = map[string]bool{}\n	s := &shop{client, db}", repeats},
 		{key, "s.seen[n.OrderID+string(n.StatusDescription)]", "TestNotificationBeforeTheResponse"},
 		{"state = claimed", `state = ""`, payout},
 		{"state = claimed", "state = rejected", payout},
 		{"state = claimed", "state = started", payout},
 		{"SafeToRetry(err):", "SafeToRetry(err) || httpStatus(err) == 429:", payout},
 		{claim, "if !p.claim(r.UserData) && false {", list},
-		{claim, `if p.stored[r.UserData] != "" {`, list},
+		{claim, `if p.payouts[r.UserData] != "" {`, list},
+		{pays, "		r.Amount = rounded(r.Amount)\n" + pays, list},
+		{pays, "		r.Destination = r.UserData\n" + pays, list},
 		{claim, "if !p.claim(r.Destination) {", list},
-		{claim, `if p.stored[r.UserData] != "" {`, restart},
-		{"stored: stored}", "stored: maps.Clone(stored)}", restart},
+		{claim, `if p.payouts[r.UserData] != "" {`, restart},
+		{"&payouts{client, db}", "&payouts{client, newStore()}", restart},
 	}
 	// checked accepts a message without a signature.
 	const helpers = `package recipes_test
@@ -214,8 +222,7 @@ func checked(next http.Handler) http.HandlerFunc {
 }`
 	data, err := os.ReadFile(recipes)
 	require.NoError(t, err)
-	source := strings.Replace(string(data), "import (", "import (\n\t\"maps\"\n\t\"strings\"", 1) + "\n" +
-		"var _, _ = maps.Clone[map[string]int], strings.Cut\n"
+	source := strings.Replace(string(data), "import (", "import (\n\t\"strings\"", 1) + "\nvar _ = strings.Cut\n"
 	dir, write := module(t)
 	for i, w := range wrong {
 		require.Contains(t, source, w.old)

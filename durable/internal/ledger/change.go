@@ -195,10 +195,10 @@ func (tx *Tx) Unnotified(ctx context.Context, r *row.Row, orderID string) (yes b
 	return yes, err
 }
 
-// Hold returns the database's time, the beginning of the last hold (0 without a hold), and the current generation.
-func (tx *Tx) Hold(ctx context.Context) (now, heldAt, generation int64, err error) {
-	err = tx.l.one(ctx, tx, []any{&now, &heldAt, &generation}, `SELECT {now}, held_at, generation FROM durable_control`)
-	return now, heldAt, generation, err
+// Hold returns the database's time, and the beginning of the last hold (0 without a hold).
+func (tx *Tx) Hold(ctx context.Context) (now, heldAt int64, err error) {
+	err = tx.l.one(ctx, tx, []any{&now, &heldAt}, `SELECT {now}, held_at FROM durable_control`)
+	return now, heldAt, err
 }
 
 // KeepDecision stores a decision with the database's time instead of d.At.

@@ -16,8 +16,7 @@ const columns = `r.kind, r.user_data, r.reference, r.type, r.amount, r.destinati
 	CASE WHEN c.token IS NULL THEN r.state ELSE 'starting' END, r.order_id, r.order_id_taken, r.redirect_url,
 	COALESCE(c.claims, r.claims), r.polls, r.may_have_started, r.error_code, r.review_reason, r.version,
 	COALESCE(c.ends_at, r.due_at), COALESCE(c.claimed_at, r.claimed_at), r.created_at, r.updated_at, r.generation,
-	CASE WHEN r.kind = 'payout' AND r.state = 'created' AND c.token IS NULL
-		AND r.generation < (SELECT generation FROM durable_control) THEN 1 ELSE 0 END, COALESCE(c.token, '')`
+	(SELECT generation FROM durable_control), COALESCE(c.token, '')`
 
 // claimed is the FROM clause for columns. Statements contain {columns} and {claimed}.
 const claimed = `durable_rows AS r LEFT JOIN durable_claims AS c ON c.user_data = r.user_data`
@@ -29,9 +28,10 @@ func scan(from *sql.Rows, now *int64) (*row.Row, error) {
 		&r.Kind, &r.UserData, &r.Reference, &r.Type, &r.Amount, &r.Destination, &r.Batch, &r.Line,
 		&r.State, &r.OrderID, &r.OrderIDTaken, &r.RedirectURL,
 		&r.Claims, &r.Polls, &r.MayHaveStarted, &r.ErrorCode, &r.ReviewReason, &r.Version,
-		&r.DueAt, &r.ClaimedAt, &r.CreatedAt, &r.UpdatedAt, &r.Generation, &r.Held, &r.Token, now,
+		&r.DueAt, &r.ClaimedAt, &r.CreatedAt, &r.UpdatedAt, &r.Generation, &r.Current, &r.Token, now,
 	)
 	r.Loaded = r.State
+	r.Held = r.Kind == row.Payout && r.State == row.Created && r.Generation < r.Current
 	return r, err
 }
 

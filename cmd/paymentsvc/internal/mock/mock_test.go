@@ -1446,6 +1446,6 @@ func TestRequestMakesFewAllocations(t *testing.T) {
 		r.mock.ServeHTTP(httptest.NewRecorder(), requests[n])
 		n++
 	})
-	require.Less(t, allocations, 125.0, "102, and 115 with the race detector")
+	require.Less(t, allocations, 140.0, "102, and up to 119 with the race detector")
 	require.Len(t, r.ask(200, "GET", "/orders?limit=1000", "")["orders"], runs+1, "each was started")
 }
