@@ -224,7 +224,7 @@ func addressOf(r *http.Request) *url.URL {
 	return u
 }
 
-// object is a JSON object with the JSON of each value by its name. The values are parts of the body.
+// object is a JSON object with the JSON of each value by its name. The values share the memory of the body.
 type object map[string]json.RawMessage
 
 // parseObject parses exactly one JSON object without duplicate names. After an error it returns the fields that it

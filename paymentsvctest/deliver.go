@@ -330,7 +330,8 @@ func (s *Server) forgery(n Notification) Notification {
 	return n
 }
 
-// transmit sends a request to a receiver. prepare sets the request's header, and returns the body and its length.
+// transmit sends a request to a receiver. prepare sets the request's header, and returns the body to send and the
+// length to announce.
 func (s *Server) transmit(
 	ctx context.Context, to Receiver, prepare func(*http.Request) (io.Reader, int, error),
 ) (int, error) {

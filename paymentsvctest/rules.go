@@ -117,9 +117,9 @@ func (s *Server) Fault(endpoint string, which Which, faults ...Fault) *Rule {
 	return s.FaultWhere(endpoint, nil, nil, which, faults...)
 }
 
-// FaultWhere is [Server.Fault] for requests accepted by match. The server calls match for each request to the endpoint,
-// and calls the function selected for each request that the [Which] selects. Both functions may be nil, which Refuse
-// requires, and must not call the server. To read the body, use [ReadBody] in a handler in front of the server.
+// FaultWhere is [Server.Fault] for requests accepted by match. The server calls match with each request to the
+// endpoint, and selected with each request that which selects. Both functions may be nil, and must be nil for Refuse.
+// They must not call the server. To read the body, use [ReadBody] in a handler in front of the server.
 func (s *Server) FaultWhere(
 	endpoint string, match func(*http.Request) bool, selected func(*http.Request), which Which, faults ...Fault,
 ) *Rule {

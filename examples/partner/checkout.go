@@ -24,7 +24,7 @@ var files embed.FS // a package variable, because embed needs it
 // waitForService limits the wait of a checkout for the service. The call to the service may continue after this time.
 const waitForService = 10 * time.Second
 
-// shop serves the buyers' pages and receives the service's notifications.
+// shop serves the payers' pages and receives the service's notifications.
 type shop struct {
 	*program
 	pages *template.Template
@@ -173,7 +173,7 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	s.show(w, http.StatusNotFound, view{Title: "No such order", Say: "There is nothing at this address."})
 }
 
-// orderView returns the buyer's page of an order. It reports a failure only if the payment cannot have succeeded. The
+// orderView returns the payer's page of an order. It reports a failure only if the payment cannot have succeeded. The
 // page of an older order refreshes less often.
 func orderView(row durable.Row, now time.Time) view {
 	age := int(now.Sub(row.CreatedAt).Seconds())

@@ -96,7 +96,7 @@ func execute(ctx context.Context, set *settings, stdout, stderr io.Writer) (code
 	}
 }
 
-// program has the open parts of the program. A command may need only some of them.
+// program has the settings, and the parts that the command has opened. The other parts are nil.
 type program struct {
 	set      *settings
 	log      *slog.Logger

@@ -26,12 +26,12 @@ func (p *program) serve(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	buyers := site{"public", nil, newServer((&shop{program: p}).handler(webhook.Handler(p.store.Notified)), p.log)}
+	shopSite := site{"public", nil, newServer((&shop{program: p}).handler(webhook.Handler(p.store.Notified)), p.log)}
 	operators := site{"admin", nil, newServer(p.operators(), p.log)}
 	for _, s := range []struct {
 		*site
 		address string
-	}{{&buyers, p.set.Addr}, {&operators, p.set.Admin}} {
+	}{{&shopSite, p.set.Addr}, {&operators, p.set.Admin}} {
 		s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.address)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (p *program) serve(ctx context.Context, stdout io.Writer) error {
 		p.log.Warn("-admin is not a loopback address, and the operators' page has no password: " +
 			"allow connections only from your login, or anybody can decide under any name")
 	}
-	return p.until(ctx, buyers, operators, stdout)
+	return p.until(ctx, shopSite, operators, stdout)
 }
 
 // operators returns the handler of the operators' page and the metrics.
@@ -94,9 +94,9 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// until runs both sites and the background work until ctx ends or a part fails. It then shuts down the buyers' site,
+// until runs both sites and the background work until ctx ends or a part fails. It then shuts down the shop,
 // waits until durable has recorded the calls in flight, and shuts down the operators' site.
-func (p *program) until(ctx context.Context, buyers, operators site, stdout io.Writer) error {
+func (p *program) until(ctx context.Context, shopSite, operators site, stdout io.Writer) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	var workers sync.WaitGroup
@@ -111,13 +111,13 @@ func (p *program) until(ctx context.Context, buyers, operators site, stdout io.W
 	start("durable", p.store.Run)
 	if p.fake != nil {
 		start("the fake", func(ctx context.Context) error {
-			return p.fake.live(ctx, "http://"+buyers.listener.Addr().String()+"/notifications")
+			return p.fake.live(ctx, "http://"+shopSite.listener.Addr().String()+"/notifications")
 		})
 		if err := p.importDemo(ctx); err != nil {
 			failed <- err
 		}
 	}
-	for _, s := range []site{buyers, operators} {
+	for _, s := range []site{shopSite, operators} {
 		go func() {
 			if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("%s: %w", s.name, err)
@@ -132,14 +132,14 @@ func (p *program) until(ctx context.Context, buyers, operators site, stdout io.W
 	case err = <-failed:
 	}
 	p.log.Info("stopping")
-	shutDown(ctx, buyers.server, waitForService+5*time.Second)
+	shutDown(ctx, shopSite.server, waitForService+5*time.Second)
 	stopWork()
 	workers.Wait()
 	shutDown(ctx, operators.server, 2*time.Second)
 	return err
 }
 
-// shutDown shuts down a server, and aborts requests still running after the time limit most.
+// shutDown shuts down a server. After the time most, it aborts the requests still running.
 func shutDown(ctx context.Context, server *http.Server, most time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()

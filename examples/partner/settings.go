@@ -125,7 +125,7 @@ func (set *settings) flags(environment func(string) string, stderr io.Writer) *f
 	flags.StringVar(&set.duplicates, "duplicate-codes", "", "`codes` of errors that mean that user_data was used before")
 	flags.Func("account-codes", "`codes` of errors that mean that the account has no funds", list(&set.AccountCodes))
 	flags.StringVar(&set.Addr, "addr", "127.0.0.1:8080",
-		"`address` for buyers and notifications; port 0 chooses a free port")
+		"`address` for payers and notifications; port 0 chooses a free port")
 	flags.StringVar(
 		&set.Admin, "admin", "127.0.0.1:8081", "`address` for the operators' page and /metrics, which have no password",
 	)

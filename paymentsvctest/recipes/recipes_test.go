@@ -525,7 +525,7 @@ func TestNotificationBeforeTheResponse(t *testing.T) {
 	}
 }
 
-// salaries differ only in their user_data.
+// salaries returns payouts that differ only in their user_data.
 func salaries() []paymentsvc.PayoutRequest {
 	return []paymentsvc.PayoutRequest{
 		{Amount: price, Destination: "an account", UserData: "salary-1"},

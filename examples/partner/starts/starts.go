@@ -48,11 +48,11 @@ type State string
 // The states. Before each call, the committed state is Open, because a process may die after the call.
 const (
 	Open     State = "open"     // a call is in flight, or its outcome is unknown
-	Retry    State = "retry"    // no call has started an operation; after a Start, back off before the next
+	Retry    State = "retry"    // no call has started an operation; back off before another Start
 	Started  State = "started"  // the service has the payment or payout
 	Failed   State = "failed"   // the final FAILURE of a payment
 	Rejected State = "rejected" // the call was rejected permanently
-	Review   State = "review"   // an operator decides about an unknown payout without an order_id, or another paid amount
+	Review   State = "review"   // for an operator: an unknown payout without an order_id, or a payment of another amount
 )
 
 // Table has the tables of [Schema].
@@ -152,7 +152,8 @@ func (t *Table) Reconcile(ctx context.Context, userData string) error {
 }
 
 // ReconcilePayout resolves an open payout with the order_id of its failed call. Without an order_id, it records
-// [Review], because status_payout needs an order_id (section 4.4). A notification or an operator resolves the payout.
+// [Review], because status_payout needs an order_id (section 4.4). Then a notification or an operator resolves the
+// payout. The row stays open after an error.
 func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) error {
 	if orderID == "" {
 		return t.record(ctx, userData, Review, "")
@@ -161,8 +162,11 @@ func (t *Table) ReconcilePayout(ctx context.Context, userData, orderID string) e
 		return err
 	}
 	status, err := t.Client.StatusPayout(ctx, paymentsvc.StatusPayoutRequest{OrderID: orderID})
-	if err != nil || status.OrderID != orderID {
-		return err
+	if err != nil {
+		return fmt.Errorf("user_data %s: %w", userData, err)
+	}
+	if status.OrderID != orderID {
+		return fmt.Errorf("user_data %s: the response lacks the order_id", userData)
 	}
 	return t.record(ctx, userData, Started, orderID)
 }
@@ -209,9 +213,9 @@ func (t *Table) apply(ctx context.Context, n *paymentsvc.Notification) error {
 	return tx.Commit()
 }
 
-// match records that the service has a payment or payout. It finds the row by order_id, or by user_data if no row has
-// the order_id and this row has none. A failed row stays failed. A rejected row becomes started only if every other
-// start for the same order was rejected or has failed.
+// match records that the service has a payment or payout. It finds the row by order_id. If no row has the order_id, it
+// finds the row by user_data, unless this row has another order_id. A failed row stays failed. A rejected row becomes
+// started only if every other start for the same order was rejected or has failed.
 func match(ctx context.Context, tx *sql.Tx, orderID, userData string) error {
 	found, err := tx.ExecContext(ctx, `
 		UPDATE starts SET order_id = $1, state = CASE state WHEN 'failed' THEN state ELSE 'started' END

@@ -208,7 +208,7 @@ func TestApplyCorrectsARejection(t *testing.T) {
 	table.requireRow(t, "order-2", Retry, "")
 }
 
-// The order of a rejected start is started again while a notification shows that the service has the first start.
+// The payer starts a rejected order again while a notification shows that the service has the first start.
 func TestApplyRepeatsAfterAConcurrentInsert(t *testing.T) {
 	server := os.Getenv("TEST_DATABASE_URL")
 	if server == "" {
@@ -241,7 +241,8 @@ func TestApplyRepeatsAfterAConcurrentInsert(t *testing.T) {
 	table.requireRow(t, "order-2", Retry, "")
 }
 
-// The refund of a payment with another amount may arrive after the payer has started a payment again.
+// An operator has decided about a payment of another amount. Its refund may arrive after the payer has started a new
+// payment.
 func TestApplyKeepsTheDecisionOfAnOperator(t *testing.T) {
 	for _, decided := range []State{Failed, Rejected} {
 		table, _ := newTable(t)

@@ -10,7 +10,8 @@ import (
 )
 
 // fields maps the plainName of each member of a logged request to its value. A member of an inner object has a dotted
-// name, unless the object is transparent. A server variable has a second key: "header:" with the header's name.
+// name, unless the object is in [transparent]. A server variable, such as HTTP_SIGNATURE, also has a second key:
+// "header:" with the header's name.
 type fields map[string]node
 
 const maxInner = 3 // depth of inner objects; requestContext.http.method needs two
@@ -257,8 +258,8 @@ const capturing = "paymentsvc discover -listen ADDR -save DIR captures whole not
 
 const missingBody = "the body is missing here: name its file with -body; %s"
 
-// present rejects an empty body, because the capture probably lost it. It accepts an empty body if Content-Length is 0,
-// if the method has no body, or if recorded is true and Content-Length is missing.
+// present rejects an empty body that the capture has probably lost. It accepts an empty body if Content-Length is 0, if
+// the method has no body, or if recorded is true and Content-Length is missing.
 func (t *text) present(m *Message, at int, recorded bool) error {
 	length := m.Header.Get("Content-Length")
 	if len(m.Body) > 0 || length == "0" || isBodiless(m.Method) || recorded && length == "" {

@@ -65,7 +65,8 @@ const (
 	byFlag
 )
 
-// resolve returns the value of each flag, from the first of command line, environment, settings file and default.
+// resolve returns the value of each flag. It takes the first existing value, in this order: command line, environment,
+// settings file, default.
 func (c *Call) resolve(flags []Flag, given line, file settingsFile) (map[string]Value, error) {
 	values := map[string]Value{}
 	for _, f := range flags {

@@ -122,7 +122,7 @@ func (cmd Command) Line() []Flag {
 	return flags
 }
 
-// Names returns the names of [Command.Line].
+// Names returns the names of the flags of [Command.Line].
 func (cmd Command) Names() []string {
 	return Mapped(cmd.Line(), func(f Flag) string { return f.Name })
 }

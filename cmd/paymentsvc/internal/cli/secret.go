@@ -169,7 +169,8 @@ func (c *Call) Keys() ([]Key, error) {
 	if err != nil || old == "" {
 		return []Key{key}, err
 	}
-	oldKey, err := newKey(key.Text, c.Value("old-secret-file").Place(), old) // SchemeText reads standard input once
+	// key.Text instead of SchemeText, because standard input can be read only once
+	oldKey, err := newKey(key.Text, c.Value("old-secret-file").Place(), old)
 	oldKey.Old = true
 	return []Key{key, oldKey}, err
 }
@@ -184,7 +185,7 @@ func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
 	if k.Secret != secret { // the scheme names a form of the key
 		k.hidden = append(k.hidden, mask.Pattern(string(k.Secret)))
 	}
-	// The placeholder is text, so Shown omits the form of the key. Hashes of the secret become hashes of the placeholder.
+	// Shown omits the form of the key, because the placeholder is text. Hashes of the secret become hashes of the placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
 	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+keyForm.ReplaceAllString(text[end:], ""), "<secret>")
 	return k, nil

@@ -17,8 +17,8 @@ import (
 var (
 	fieldNames = regexp.MustCompile(`(?i)\b(` + strings.Join(Fields(), "|") + `)` +
 		`(\\?"\s*:\s*|(?:\[[^\]\s]*\]|\.\w+)*\s*[=:]\s*)`)
-	longNumbers = regexp.MustCompile(
-		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9](?:[ -]?[0-9]){12,}`)
+	uuids              = regexp.MustCompile(`^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	longNumbers        = regexp.MustCompile(strings.Trim(uuids.String(), "^$") + `|[0-9](?:[ -]?[0-9]){12,}`)
 	usersOfAddresses   = regexp.MustCompile(`(https?://)[^/?#\s,]*@`)
 	queriesOfAddresses = regexp.MustCompile(`(https?://[^?\s,]*\?)[^\s,]+`)
 )
@@ -171,7 +171,7 @@ func (h *hiding) value(placeholder string) {
 // maskNumbers replaces each possible card number of 13 to 19 digits, even within longer numbers, but not in a UUID.
 func maskNumbers(text string) string {
 	return longNumbers.ReplaceAllStringFunc(text, func(run string) string {
-		if len(run) == 36 && strings.Count(run, "-") == 4 && run[8] == '-' {
+		if uuids.MatchString(run) {
 			return run // the digits of a UUID may pass the check by chance
 		}
 		hidden := make([]bool, len(run))

@@ -24,6 +24,7 @@ func TestTextHidesSecretsAndFields(t *testing.T) {
 		`{"card_data":{"cvv":"12`:                                    `{"card_data":"<card data>"`,
 		`key s3cret, 1700000000 12345678901234`:                      `key <secret>, 1700000000 12345678901234`,
 		`o 00000000-0000-4000-8000-000000000000 4111-1111-1111-1111`: `o 00000000-0000-4000-8000-000000000000 <card number>`,
+		`12345678-4111111111111111-1-1-123456`:                       `12345678-<card number>-1-1-123456`,
 	} {
 		assert.Equal(t, want, Text(text, Pattern("s3cret")), text)
 	}

@@ -79,7 +79,8 @@ type expectation struct {
 // unbounded is the upper limit of a claim without "count" and "at_most".
 const unbounded = 1 << 30
 
-// bounds returns the limits of the count: 0 and 0 if the claim counts errors, and otherwise 1 and unbounded by default.
+// bounds returns the limits of the count. They are 0 and 0 for a claim that counts errors. The defaults of other claims
+// are 1 and unbounded.
 func (x *expectation) bounds() (least, most int, err error) {
 	given := 0
 	least, most = 1, unbounded

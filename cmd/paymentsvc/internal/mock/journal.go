@@ -187,7 +187,7 @@ func (j *journal) finish(m *message, change func(*message)) {
 	}
 }
 
-// evict removes finished messages, the oldest first, until their size reaches the number in bytes, or only messages in
+// evict removes finished messages, the oldest first. It stops after the given number of bytes, or when only messages in
 // flight remain. It reports whether it removed a message.
 func (j *journal) evict(bytes int64) (removed bool) {
 	j.mu.Lock()
