@@ -133,11 +133,14 @@ func (s *shop) Notified(_ context.Context, n *paymentsvc.Notification) error {
 	return nil
 }
 
-// order returns a copy of a stored order.
+// order returns a copy of a stored order, or the zero order.
 func (s *store) order(userData string) order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return *s.orders[userData]
+	if o := s.orders[userData]; o != nil {
+		return *o
+	}
+	return order{}
 }
 
 // payouts starts each payout at most once.
