@@ -185,7 +185,8 @@ func newKey(text, origin string, secret paymentsvc.Secret) (k Key, err error) {
 	if k.Secret != secret { // the scheme names a form of the key
 		k.hidden = append(k.hidden, mask.Pattern(string(k.Secret)))
 	}
-	// Shown omits the form of the key, because the placeholder is text. Hashes of the secret become hashes of the placeholder.
+	// Shown omits the form of the key, because the placeholder is text. Hashes of the secret become hashes of the
+	// placeholder.
 	end := strings.LastIndexByte(text, ')') + 1
 	k.Shown, _, _ = canonical.ParseSchemeWith(text[:end]+keyForm.ReplaceAllString(text[end:], ""), "<secret>")
 	return k, nil
