@@ -73,8 +73,8 @@ type Error struct {
 	Attempts int
 	// HTTPStatus is the status of the response to the last attempt, or 0 without this response.
 	HTTPStatus int
-	// OrderID is the order_id of the response to the last attempt, or "" if it is absent. If the outcome of a payout is
-	// unknown and OrderID is set, reconcile the payout with [Client.StatusPayout].
+	// OrderID is the order_id of the response to the last attempt, or "" if it is absent or not a string. If the
+	// outcome of a payout is unknown and OrderID is set, reconcile the payout with [Client.StatusPayout].
 	OrderID string
 	// Header is the header of the response to the last attempt, or nil without this response. Do not log it, because it
 	// may repeat the request.

@@ -220,7 +220,7 @@ func TestErrorClockSkewNeedsAValidDate(t *testing.T) {
 }
 
 func TestErrorOfACancellationKeepsItsCause(t *testing.T) {
-	cause := errors.New("the buyer left")
+	cause := errors.New("the payer left")
 	asked := make(chan struct{})
 	release := make(chan struct{})
 	s := newService(t, func(http.ResponseWriter, *http.Request) {

@@ -105,7 +105,8 @@ func (r PaymentRequest) body(id ids) (*paymentBody, error) {
 	return &paymentBody{id, fields}, err
 }
 
-// fields encodes the request. It returns an error for invalid UTF-8 and for values other than JSON objects.
+// fields encodes the request. It returns an error for invalid UTF-8, and for an open object that does not encode as a
+// JSON object.
 func (r PaymentRequest) fields() (paymentFields, error) {
 	f := paymentFields{Amount: r.Amount, UserData: r.UserData}
 	if err := checkUTF8("UserData (user_data)", r.UserData); err != nil {
@@ -216,7 +217,7 @@ func (r *StatusResponse) fields() ([]jsonobject.Field, *json.RawMessage, *[]stri
 	}, &r.Raw, &r.Malformed
 }
 
-// ids are the fields of every request (section 1).
+// ids are the two fields that every request has (section 1).
 type ids struct {
 	PartnerID int64 `json:"partner_id"`
 	ProjectID int64 `json:"project_id"`

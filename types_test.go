@@ -136,7 +136,7 @@ func TestRequestJSONRejectsInvalidUTF8(t *testing.T) {
 	}
 }
 
-// notRead asserts that invalid data leaves a request unchanged. The errors contain no card number.
+// notRead asserts that invalid data leaves a request unchanged, and that the error contains no card number.
 func notRead[T paymentsvc.PaymentRequest | paymentsvc.PayoutRequest](t *testing.T, want T, fields ...string) {
 	t.Helper()
 	for _, data := range append(fields,

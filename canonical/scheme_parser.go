@@ -109,7 +109,7 @@ func (p *parser) signed() (parsedPart, encoding) {
 	return whole, enc
 }
 
-// clause reads a clause after a scheme.
+// clause reads a clause after a scheme: a form of the key, "body unsigned" or "seen in".
 func (p *parser) clause() {
 	column := p.token.column
 	switch {

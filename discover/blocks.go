@@ -162,13 +162,13 @@ func (c *catalogue) addHeaderValues() {
 	}
 }
 
-// header returns the piece of a header in a list, or an empty list.
+// header returns a list with the piece of the named header, or an empty list without this header.
 func (c *catalogue) header(name string) []*piece {
 	return slices.DeleteFunc(c.plainPieces(common, ofHeader), func(p *piece) bool { return p.names[0] != name })
 }
 
-// headerSets returns the empty set, all identifying headers, the headers with each prefix, and choices of the first
-// four. It returns at most maxHeaderSets sets.
+// headerSets returns at most maxHeaderSets sets: the empty set, all identifying headers, a set for each prefix such as
+// "X-", and the subsets of the first four headers.
 func (c *catalogue) headerSets() [][]*piece {
 	all := slices.DeleteFunc(c.plainPieces(common, ofHeader), func(p *piece) bool { return !p.identity })
 	sets, seen := [][]*piece{nil}, map[string]bool{"": true}

@@ -38,8 +38,8 @@ type Options struct {
 	Workers int
 	// MaxMatches limits [Result.Matches]; 0 means 20.
 	MaxMatches int
-	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. The search continues
-	// during a call, but Find returns after the last call.
+	// Progress, if not nil, is called ten times a second and at the end, from one goroutine. During a call, the current
+	// stage of the search continues, but the next stage and the return of Find wait.
 	Progress func(Progress)
 }
 

@@ -290,7 +290,8 @@ func TestPartialHasTheSimplestOfEachSample(t *testing.T) {
 	require.Equal(t, `hex(timestamp field("e"))`, result.Partial[0].Text)
 }
 
-// The search of the first sample finds the text without its frame, which does not explain the second sample.
+// The first sample has no upper-case letters, so its search finds the text without lower. This match does not explain
+// the second sample.
 func TestFindDropsPartialMatchesForAMatch(t *testing.T) {
 	part := canonical.Lower(canonical.Fields(canonical.FieldList{Names: true, Equals: "=", Between: "&"}))
 	result, err := findSigned([]discover.Sample{
@@ -683,7 +684,8 @@ func TestMatchExprCompilesAndSigns(t *testing.T) {
 	require.Equal(t, strings.Join(want, "\n")+"\n", string(out))
 }
 
-// generated returns a program that prints the signature of each sample with each match of the sample.
+// generated returns a program that signs each sample with the code of each of its matches, and the lines that the
+// program must print.
 func generated(t *testing.T) (program string, want []string) {
 	const hexSecret paymentsvc.Secret = "00112233445566778899aabbccddeeff"
 	imports := map[string]bool{"fmt": true, "net/http": true, "net/url": true}

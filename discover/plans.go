@@ -143,7 +143,7 @@ func partPlans() []plan {
 	}
 }
 
-// labelledPlans returns plans for compositions with names.
+// labelledPlans returns plans for compositions with labels, such as name=value or header lines.
 func labelledPlans() []plan {
 	nextToBlock := either(
 		upTo(common, ofTimestamp, ofMethod, ofAddress, ofQuery, ofNothing), onShelf(targets, rare), isBodyOrDigest,

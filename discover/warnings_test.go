@@ -213,7 +213,7 @@ func jsonText(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// notes returns notifications whose texts contain a separator, alone and with a label, as the texts of a buyer can.
+// notes returns notifications whose texts contain a separator, alone and with a label, as a payer's texts can.
 func notes(sep, equals string) []note {
 	header := "r-1" + sep + "2"
 	if strings.ContainsAny(sep, "\x00\r\n") {
@@ -332,7 +332,7 @@ type recorded struct {
 	other   []paymentsvc.Message
 }
 
-// alterer makes recorded notifications, once for each separator and sign after a label.
+// alterer makes recorded notifications, once for each separator and each text after a label, such as "=".
 type alterer struct {
 	t     *testing.T
 	known map[[2]string][]recorded

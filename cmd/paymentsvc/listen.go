@@ -205,7 +205,7 @@ func readMessage(w http.ResponseWriter, req *http.Request) ([]byte, *verdict) {
 	return body, nil
 }
 
-// statusOf returns the HTTP status for a message that is not forwarded: its second argument for a valid message, and
+// statusOf returns the HTTP status for a message that is not forwarded: the argument valid for a valid message, and
 // otherwise the status that [paymentsvc.Webhook.Handler] sends.
 func statusOf(v verdict, valid int) int {
 	switch v.Reason {

@@ -256,7 +256,7 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 		return
 	}
 	// The canonical string may contain the secret in any form, so the texts come from the scheme with a placeholder.
-	// MaskAll runs before the cut, because a part of a secret is not recognizable.
+	// MaskAll runs before NewDifference cuts the texts, because MaskAll does not recognize a part of a secret.
 	signed, _ := key.Shown.Canonical(nil, mistake.Message)
 	expected, _ = key.Shown.Canonical(nil, message)
 	signed, expected = []byte(cli.MaskAll(v.keys, string(signed))), []byte(cli.MaskAll(v.keys, string(expected)))

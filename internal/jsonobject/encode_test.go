@@ -150,7 +150,7 @@ func TestEncodeOpenRejectsInvalidText(t *testing.T) {
 	}
 }
 
-// circle can contain itself, because encoding/json visits each embedded type once.
+// circle embeds itself. encoding/json accepts it, because it visits each embedded type once.
 type circle struct{ *circle }
 
 func TestEncodeOpenRejectsEndlessEmbedding(t *testing.T) {

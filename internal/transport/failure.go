@@ -72,7 +72,7 @@ func shown(err error) string {
 	return fmt.Sprintf("%T (text hidden: it may repeat the request)", err)
 }
 
-// localUDP is the local address in the text of a query to a DNS server.
+// localUDP matches the local address in the error text of a DNS query.
 var localUDP = regexp.MustCompile(`\S+:\d+->`)
 
 // isKnown reports whether err has a constant text, or a type of a standard package that puts foreign text in quotes.

@@ -115,7 +115,7 @@ func (g *guard) beginHeader() {
 		g.possible = [kinds]bool{}
 	}
 	g.writing++
-	waiting, last := 0, unaddressed // unaddressed by default, because a wrapper may dial itself
+	waiting, last := 0, unaddressed // unaddressed by default, because a wrapper may make a connection
 	for kind := range kinds {
 		if g.pending[kind] > 0 {
 			waiting++

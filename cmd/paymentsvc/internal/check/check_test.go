@@ -143,7 +143,7 @@ func reply(problem, _ string) (int, string) {
 	return status, fmt.Sprintf(`{"code":%q}`, c)
 }
 
-// replies are the replies to some problems.
+// replies maps a problem to the HTTP status and the body of its reply.
 type replies map[string]struct {
 	status int
 	body   string

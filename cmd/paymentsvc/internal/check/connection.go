@@ -94,8 +94,8 @@ func diagnose(x *Exchange, otherKind bool) (reason, next string) {
 		discover + ", and read the lines \"open\"; also check -partner and -project"
 }
 
-// skew returns the Date header minus the local time, or false without a Date. A difference below 2 s becomes 0, because
-// a Date has whole seconds.
+// skew returns the Date header minus the local time in whole seconds, or false without a Date. 1 s becomes 0, because a
+// Date has whole seconds.
 func (x *Exchange) skew() (skew time.Duration, ok bool) {
 	if x.Response == nil {
 		return 0, false
