@@ -337,7 +337,7 @@ func call[T any, A interface {
 		}
 		if err := transport.Wait(ctx, wait); err != nil {
 			interrupted := *failure // a copy, because OnAttempt may have kept failure
-			interrupted.Err = fmt.Errorf("%w while waiting to retry after: %w", err, failure.Err)
+			interrupted.Err = fmt.Errorf("%w while waiting to retry after: %w", ownError(err), failure.Err)
 			return nil, &interrupted
 		}
 	}

@@ -83,7 +83,8 @@ type Error struct {
 	// them, because they may repeat the request.
 	Body []byte
 	// Err is the reason and never nil. errors.Is and errors.As find the sentinels of this package, [*ServiceError], and
-	// the errors of the context, the [Signer] and the http.RoundTripper.
+	// the errors of the context, the [Signer] and the http.RoundTripper. They find no error of another call, which may be
+	// the cause of a cancelled context.
 	Err error
 
 	signed     *signing  // of the last attempt, or nil

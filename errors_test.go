@@ -239,6 +239,47 @@ func TestErrorOfACancellationKeepsItsCause(t *testing.T) {
 	assert.ErrorIs(t, err, cause)
 }
 
+// An errgroup cancels its other calls with the error of the first failed call as the cause.
+func TestErrorOfACancellationDoesNotDescribeAnotherCall(t *testing.T) {
+	notFound := &paymentsvc.ServiceError{Code: "order_not_found"}
+	for _, cause := range []error{
+		&paymentsvc.Error{Outcome: paymentsvc.OutcomeRejected, HTTPStatus: http.StatusUnauthorized, Err: notFound},
+		&paymentsvc.Error{Outcome: paymentsvc.OutcomeNotSent, Err: paymentsvc.ErrInvalidRequest},
+		fmt.Errorf("query: %w", notFound),
+	} {
+		for when, outcome := range map[string]paymentsvc.Outcome{
+			"before the call": paymentsvc.OutcomeNotSent, "during an attempt": paymentsvc.OutcomeUnknown,
+			"before a retry": paymentsvc.OutcomeUnknown,
+		} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			leave := func(at string) {
+				if at == when {
+					cancel(cause)
+				}
+			}
+			leave("before the call")
+			c := newClient(t, "http://127.0.0.1", over(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+				leave("during an attempt")
+				if err := context.Cause(r.Context()); err != nil {
+					return nil, err
+				}
+				return canned(http.StatusServiceUnavailable, nil, ""), nil
+			})), func(cfg *paymentsvc.Config) {
+				cfg.OnAttempt = onEach(func(paymentsvc.Attempt) { leave("before a retry") })
+			})
+			_, err := c.GetBalance(ctx)
+			e, _ := errors.AsType[*paymentsvc.Error](err)
+			require.Equal(t, outcome, e.Outcome, when)
+			require.ErrorIs(t, err, context.Canceled, when)
+			assert.NotErrorIs(t, err, paymentsvc.ErrUnauthorized, when)
+			assert.NotErrorIs(t, err, paymentsvc.ErrInvalidRequest, when)
+			assert.False(t, errors.As(err, new(*paymentsvc.ServiceError)), "%s: %v", when, err)
+			_, err = pay(ctx, c)
+			assert.True(t, paymentsvc.SafeToRetry(err), "%s: %v", when, err)
+		}
+	}
+}
+
 func TestErrorOfAnAttemptDoesNotChangeLater(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var reported *paymentsvc.Error

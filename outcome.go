@@ -2,6 +2,7 @@ package paymentsvc
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -150,7 +151,7 @@ func (c *Client) judge(e endpoint, attempts int, result transport.Result, out re
 // read decodes a success into out. Otherwise it returns an error, and the *ServiceError if DecodeError found one.
 func (c *Client) read(result transport.Result, out response) (reported *ServiceError, err error) {
 	success := result.Status/100 == 2
-	if err := result.Err; err != nil {
+	if err := ownError(result.Err); err != nil {
 		if success && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrResponseTooLarge)) {
 			return nil, fmt.Errorf("%w: %w", ErrUnexpectedResponse, err)
 		}
@@ -172,6 +173,23 @@ func (c *Client) read(result transport.Result, out response) (reported *ServiceE
 	}
 	*raw = result.Body
 	return reported, nil
+}
+
+// ownError hides the error of another call in err. The cause of a cancelled context may be such an error, for example
+// with an errgroup, and its sentinels and its ServiceError do not describe this call.
+func ownError(err error) error {
+	_, reported := errors.AsType[*ServiceError](err)
+	if !reported && len(errorsIn(err)) == 0 {
+		return err
+	}
+	return otherError{err}
+}
+
+// otherError is an error in which errors.Is finds only the error of the context.
+type otherError struct{ error }
+
+func (e otherError) Is(target error) bool {
+	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.error, target)
 }
 
 // orderID returns the order_id of a failed response, which may be incomplete.

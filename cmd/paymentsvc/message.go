@@ -28,8 +28,8 @@ import (
 // specifies no limit.
 const maxMessage = 1 << 20
 
-// startEndpoints matches the paths of the start operations (section 4).
-var startEndpoints = regexp.MustCompile(`/init_(payment/[^/]+|payout|form|invoice)/*$`)
+// startEndpoints matches the paths of the start operations (section 4). Some servers ignore the letter case of a path.
+var startEndpoints = regexp.MustCompile(`(?i)/init_(payment/[^/]+|payout|form|invoice)/*$`)
 
 // isReceiver rejects the address of a start operation, because a replayed request could pay again there.
 func isReceiver(text string) error {

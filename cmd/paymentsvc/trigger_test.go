@@ -167,7 +167,7 @@ func TestTriggerAndListenSendNoStart(t *testing.T) {
 	d := newDesk(t)
 	d.write("start.http", strings.Replace(signed(t, `{"user_data":"o-1"}`, "5"), "/hook", "/init_payout", 1))
 	for path, started := range map[string]bool{
-		"/init_payout": true, "/v1/init_payment/card": true, "/init_form/": true, "/init_invoice?a=1": true,
+		"/init_payout": true, "/v1/init_payment/card": true, "/Init_Form/": true, "/init_invoice?a=1": true,
 		"/hook": false, "/init_payout/hook": false,
 	} {
 		requests := 0

@@ -255,13 +255,17 @@ func (v *verifier) explain(d *verdict, r *http.Request, body []byte) {
 	if at == nil {
 		return
 	}
-	// The canonical string may contain the secret in any form, so the texts come from the scheme with a placeholder.
-	// MaskAll runs before NewDifference cuts the texts, because MaskAll does not recognize a part of a secret.
-	signed, _ := key.Shown.Canonical(nil, mistake.Message)
-	expected, _ = key.Shown.Canonical(nil, message)
-	signed, expected = []byte(cli.MaskAll(v.keys, string(signed))), []byte(cli.MaskAll(v.keys, string(expected)))
-	if shown := paymentsvctest.NewDifference(signed, expected, message.Timestamp, "<secret>"); shown != nil {
-		d.Difference = &difference{at.Offset, shown.Signed, shown.Expected}
+	// The canonical string may contain the secret in any form, and a destination without its name. So the texts come from
+	// a scheme and bodies with placeholders. MaskAll runs before NewDifference cuts the texts, because MaskAll does not
+	// recognize a part of a secret.
+	shown := func(m paymentsvc.Message) []byte {
+		m.Body, _ = mask.Body(m.Body)
+		text, _ := key.Shown.Canonical(nil, &m)
+		return []byte(cli.MaskAll(v.keys, string(text)))
+	}
+	around := paymentsvctest.NewDifference(shown(*mistake.Message), shown(*message), message.Timestamp, "<secret>")
+	if around != nil {
+		d.Difference = &difference{at.Offset, around.Signed, around.Expected}
 	}
 }
 

@@ -110,6 +110,16 @@ func TestVerifyShowsNoFormOfTheSecret(t *testing.T) {
 	assert.Contains(t, d.stdout.String(), "signed    '/********{}'", "a secret longer than the excerpt")
 }
 
+func TestVerifyShowsNoDestination(t *testing.T) {
+	const body, timestamp = `{"amount":1,"destination":"ann@bank","user_data":"u"}`, "1700000000"
+	d := newDesk(t)
+	d.write("m.http", "POST /init_payout HTTP/1.1\nTimestamp: "+timestamp+"\nSignature: "+
+		signatureOf(t, "hex('GET|' fields('|'))", testKey, body, timestamp)+"\n\n"+body)
+	assert.Equal(t, cli.ExitNo, d.run("verify", "m.http", "-scheme", "hex(method '|' fields('|'))"), "%s", &d.stderr)
+	assert.Contains(t, d.stdout.String(), "expected  'POST|#|<dest'  first difference at byte 0")
+	assert.NotContains(t, d.stdout.String(), "ann")
+}
+
 func TestVerifyNotesABodyThatAWebhookRejects(t *testing.T) {
 	for size, noted := range map[int]bool{64 << 10: false, 64<<10 + 1: true} {
 		d := newDesk(t)

@@ -55,16 +55,23 @@ func shown(err error) string {
 		if packageOf(err) == "os" { // the name of a system call
 			return unquoted(err.Error())
 		}
-		return shown(e.Unwrap())
+		if inner := e.Unwrap(); inner != nil {
+			return shown(inner)
+		}
 	case interface{ Unwrap() []error }:
 		var texts []string
 		for _, err := range e.Unwrap() {
+			if err == nil {
+				continue
+			}
 			texts = append(texts, shown(err))
 			if errors.Is(err, ErrRepeated) {
 				break // the next text is how the transport happened to notice the stop
 			}
 		}
-		return strings.Join(texts, ": ")
+		if len(texts) > 0 {
+			return strings.Join(texts, ": ")
+		}
 	}
 	if text := unquoted(err.Error()); isKnown(err) || knownText(text) {
 		return text

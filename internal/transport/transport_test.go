@@ -84,6 +84,9 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "a"}},
 			"tls: failed to verify certificate: the certificate is not valid for a"},
 		{ownError("4111111111111111"), "transport.ownError (text hidden: it may repeat the request)"},
+		{&wrapper{"4111"}, "*transport.wrapper (text hidden: it may repeat the request)"},
+		{&joiner{ownError: "4111"}, "*transport.joiner (text hidden: it may repeat the request)"},
+		{&joiner{ownError: "4111", errs: []error{nil, io.EOF}}, "EOF"},
 	} {
 		f := &failure{test.err}
 		assert.Equal(t, test.want, f.Error())
@@ -97,6 +100,18 @@ func address(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustPa
 type ownError string
 
 func (e ownError) Error() string { return string(e) }
+
+// wrapper and joiner may wrap no error.
+type wrapper struct{ ownError }
+
+func (*wrapper) Unwrap() error { return nil }
+
+type joiner struct {
+	ownError
+	errs []error
+}
+
+func (j *joiner) Unwrap() []error { return j.errs }
 
 func TestBackOffNeverOverflows(t *testing.T) {
 	for _, p := range []Retry{
