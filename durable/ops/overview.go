@@ -94,7 +94,7 @@ func (v fileView) Lines() int64 {
 	return 1 + v.ExpectedRows + v.Rejected
 }
 
-// minCounted is the minimum limit of the counted payouts of a file.
+// minCounted is the lowest limit that filesView passes to count, so that the last files have numbers too.
 const minCounted = 100
 
 // filesView returns up to maxFiles newest files. It counts about maxCounted payouts, so that a page loads quickly.

@@ -136,7 +136,7 @@ func end(number string) string {
 }
 
 // hasCard reports whether a long number contains the digits of a card: 13 to 19 digits, with the first digits of an
-// issuer and the check digit of Luhn's formula. A number in another script counts, too.
+// issuer and the check digit of Luhn's formula. It returns true for any number with a digit of another script.
 func hasCard(number string) bool {
 	var digits []int
 	for _, r := range number {

@@ -56,7 +56,7 @@ func Check(file io.Reader, o Options) (Report, error) {
 	return check(file, o, nil, func(Row) {})
 }
 
-// check is [Check], but also writes the references, see rows, and calls accepted with each payout.
+// check does the same as [Check]. It also passes references to the function rows, and calls accepted with each payout.
 func check(file io.Reader, o Options, references io.Writer, accepted func(Row)) (Report, error) {
 	c := counter{scale: o.scale()}
 	for row, err := range rows(file, o, references) {

@@ -119,7 +119,7 @@ func Import(ctx context.Context, c ImportConfig, file io.ReadSeeker) (Result, er
 type importer struct {
 	ImportConfig
 	checked    [][sha256.Size]byte // hashes of the full batches
-	references string              // hash of the references of all rows, see rows
+	references string              // hash of the references of all well-formed rows, see rows
 	batch      durable.Batch
 	line       int64 // line number of the last row read
 	payouts    []durable.NewPayout
@@ -150,8 +150,8 @@ func (i *importer) addBatch(ctx context.Context, tx *sql.Tx, rejected int64, ref
 }
 
 // claim stores the references of the file before its first payout. It returns an error if another Import has stored
-// payouts with other references. At the end it stores the number of rejected rows, because an interrupted Import may
-// lack payouts.
+// payouts with other references. It stores another number of rejected rows only at the end, because payouts of formerly
+// rejected rows may be missing before.
 func (i *importer) claim(ctx context.Context, tx *sql.Tx, complete bool) error {
 	rejected, refs := i.batch.Rejected, ""
 	if complete {

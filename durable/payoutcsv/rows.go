@@ -38,7 +38,7 @@ type Options struct {
 	// Scale is the maximum number of decimals of an amount, 2 by default. A negative number allows no decimals. The
 	// default rejects 10.500, because some countries write ten thousand five hundred in this way.
 	Scale int
-	// Columns has other names of the columns in the file, by the keys reference, amount and destination. For example,
+	// Columns maps the keys reference, amount and destination to the names of these columns in the file. For example,
 	// {"reference": "Beleg"} reads the reference from the column Beleg.
 	Columns map[string]string
 	// Ignore lists additional columns of the file. Any other column is an error, because it may contain payment data.
@@ -97,7 +97,8 @@ func (r Row) MarshalJSON() ([]byte, error) { return nil, paymentsvc.ErrSensitive
 // without an end, or a value in a column without a name. Of the file's content, the error contains only column names.
 func Rows(file io.Reader, o Options) iter.Seq2[Row, error] { return rows(file, o, nil) }
 
-// rows is [Rows], but also writes the line and the reference of each row, even a rejected row, to references if set.
+// rows does the same as [Rows]. If references is set, rows also writes the line and the reference of each well-formed
+// row to it, even of a rejected row.
 func rows(file io.Reader, o Options, references io.Writer) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r, err := newReader(file, o)

@@ -81,14 +81,14 @@ func New(store *durable.Store, c Config) (*Queue, error) {
 	return &Queue{store: store, c: c, now: time.Now}, nil
 }
 
-// AddTo adds the worker, the queue and the periodic job to c. c.Workers is required. A job may run for two batches, a
-// sweep and twelve minutes, because a completion waits for an unavailable database. If c.RescueStuckJobsAfter is 0,
-// AddTo sets it to this time plus 5 minutes for a difference of clocks. It rejects a shorter value.
+// AddTo adds the worker, the queue and the periodic job to c. c.Workers is required. A job may run for three times the
+// batch's Duration plus twelve minutes, because a record waits for an unavailable database. If c.RescueStuckJobsAfter
+// is 0, AddTo sets it to this time plus 5 minutes for a difference of clocks. It rejects a shorter value.
 //
-// River's Stop waits for a running job, because Config.Drain of the Store does not limit RunBatch. The context of Stop
-// needs more time than the Store's Timeout plus three times the batch's Duration. After the end of this context, the
-// job continues while the process lives. If the process exits, rows with calls in flight stay claimed and become
-// unknown at the end of their leases.
+// River's Stop waits for a running job. Config.Drain of the Store does not shorten this wait, because it limits only
+// Run. The context of Stop needs more time than the Store's Timeout plus three times the batch's Duration. After the
+// end of this context, the job continues while the process lives. If the process exits, rows with calls in flight stay
+// claimed and become unknown at the end of their leases.
 func (q *Queue) AddTo(c *river.Config) error {
 	if c.Workers == nil {
 		return errors.New("riverqueue: river.Config.Workers is required")
@@ -174,9 +174,9 @@ func (w *worker) Timeout(*river.Job[Batch]) time.Duration {
 // NextRetry returns the time after one Poll, because a job fails only after an error of the database or its witness.
 func (w *worker) NextRetry(*river.Job[Batch]) time.Time { return time.Now().Add(w.queue.c.Poll) }
 
-// Work runs batches, and sweeps after each, until a batch has fewer calls than Rows, as at a pause, or Duration has
-// passed. Later jobs send the remaining rows. Work returns only errors of the database or its witness, because the
-// outcome of a payout is in its row.
+// Work runs batches, with a sweep after each batch. It ends after a batch with fewer calls than Rows, for example at a
+// pause, or after Duration. Later jobs send the remaining rows. Work returns only errors of the database or its
+// witness, because the outcome of a payout is in its row.
 func (w *worker) Work(ctx context.Context, _ *river.Job[Batch]) error {
 	q := w.queue
 	for begun := q.now(); ; {

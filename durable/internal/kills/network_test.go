@@ -177,7 +177,8 @@ func TestDatabaseConnectionsThatBreakLoseAndRepeatNothing(t *testing.T) {
 	assert.Len(t, service.Orders(), 2000)
 }
 
-// A call that was cut off has an unknown outcome, and is repeated only if nothing was sent.
+// A call cut off before any byte was sent is repeated. Any other call cut off has an unknown outcome, and its payout is
+// not repeated.
 func TestServiceConnectionsThatBreakRepeatNothing(t *testing.T) {
 	long(t)
 	each(t, func(t *testing.T, db database) {

@@ -81,7 +81,7 @@ func scheme() paymentsvc.Scheme {
 	}
 }
 
-// newService starts a service that creates an order for every start, also for a repeated one.
+// newService starts a service that creates an order for every start, even for a repeated start.
 func newService(t *testing.T) *paymentsvctest.Server {
 	t.Helper()
 	return paymentsvctest.Start(t, paymentsvctest.Config{

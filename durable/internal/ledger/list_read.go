@@ -25,8 +25,8 @@ var (
 	listBatchCounts string
 )
 
-// Page returns the first rows of f, up to limit, and the database's time, or 0 without a row. It reads from the
-// database on, which is l.Read or l.DB. The rows of l.Read may be old.
+// Page returns the first rows of f, up to limit, and the database's time, or 0 without a row. The argument on is the
+// database to read: l.DB or l.Read. The rows of l.Read may be old.
 func (l *Ledger) Page(ctx context.Context, on *sql.DB, f Filter, limit int) (page []*row.Row, now int64, err error) {
 	s, err := l.selection(ctx, on, f)
 	if err != nil {

@@ -23,8 +23,8 @@
 // the hold. On PostgreSQL, BeforeCalls therefore also requires that the server and the generation have not changed
 // since the claim. Each hold changes the generation.
 //
-// The witness is never ahead of a complete database, because m is committed before it is saved. After a crash between
-// the two steps, the witness is behind, and the calls have not begun.
+// Except for the first mark, the witness is never ahead of a complete database, because m is committed before it is
+// saved. After a crash between the two steps, the witness is behind, and the calls have not begun.
 package recognize
 
 import (

@@ -130,8 +130,8 @@ func (m *machine) save() {
 	m.copies = append(m.copies, c)
 }
 
-// restore restores the database to any earlier moment. A physical copy needs another start of the server. The rows
-// alone do not, but their restore takes too long to happen during a claim.
+// restore restores the database to any earlier moment. A physical copy needs another start of the server. A restore of
+// the rows alone needs no other start, but takes too long to happen during a claim.
 func (m *machine) restore(physical bool) {
 	m.save()
 	c := m.copies[m.choose(len(m.copies))]

@@ -70,8 +70,8 @@ type Row struct {
 	Version  int64
 	// All times are Unix milliseconds of the database's clock.
 	DueAt, ClaimedAt, CreatedAt, UpdatedAt int64
-	// Each hold begins a new generation of payouts. Held reports a created payout that is older than the generation
-	// Current of the last hold.
+	// Each hold begins a new generation of payouts. Current is the newest generation. Held reports a created payout of
+	// an older generation.
 	Generation, Current int64
 	Held                bool
 	// Token identifies the claim of a starting row. It is "" in other states.

@@ -162,7 +162,7 @@ func (m *model) claim(r Request[string], limit int, result *Result[string]) {
 	}
 }
 
-// claims returns the number of claims, without those with a commit after their release.
+// claims returns the number of claims, except claims committed after their release.
 func (m *model) claims() int {
 	n := 0
 	for _, row := range m.rows {

@@ -54,9 +54,9 @@ func (s *Scheduler[Job, Done]) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunBatch claims at most maxRows due rows, or all for 0, and returns the number of calls after each outcome is
-// recorded or given up. The error is nil if no due row remained, or at maxRows or the end of ctx. The possible errors
-// are ErrPaused, ErrBusy, errServers, and errors of the ledger.
+// RunBatch claims at most maxRows due rows, or all due rows if maxRows is 0. When each outcome is recorded or given up,
+// it returns the number of calls. The error is nil if no due row remained, or at maxRows or the end of ctx. The
+// possible errors are ErrPaused, ErrBusy, errServers, and errors of the ledger.
 func (s *Scheduler[Job, Done]) RunBatch(ctx context.Context, maxRows int) (int, error) {
 	if maxRows <= 0 {
 		maxRows = math.MaxInt
