@@ -39,6 +39,7 @@ func (p *page) readAction(r *http.Request) (a action, err error) {
 			return a, rejection("Choose a state, an error code, an age, a file or a checkbox of the filter first. " +
 				"The kind alone is not enough.")
 		}
+		a.filter.Current = true // Config.ReadDB may lack another hold, and the confirmation of an earlier hold would fit
 	case "list":
 		a.filter = durable.Filter{Held: a.filter.Held}
 		a.filter.UserData, err = p.listed(r.Context(), r.PostFormValue("list"))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/paymentsvc/paymentsvc/durable"
+	"github.com/paymentsvc/paymentsvc/durable/internal/dbtest"
 	"github.com/paymentsvc/paymentsvc/durable/ops"
 )
 
@@ -152,6 +154,12 @@ func TestConfirmationOfAReleaseDoesNotOutliveIt(t *testing.T) {
 	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
 	form = o.previewed(release)
 	o.hold() // another restore, while the payouts are held
+	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
+	replica := filepath.Join(t.TempDir(), "replica.db")
+	o.exec(`VACUUM INTO $1`, replica)
+	o.open(ops.Config{}, durable.Config{ReadDB: dbtest.Open(t, replica).DB})
+	form = o.previewed(release)
+	o.hold() // the replica lags
 	assert.Equal(t, 409, o.request(http.MethodPost, "/bulk", form).Code)
 	o.send()
 	assert.Zero(t, o.service.total())

@@ -114,17 +114,23 @@ func newOfficeWith(t *testing.T, c ops.Config, d durable.Config) *office {
 	t.Helper()
 	o := &office{t: t, service: &service{started: map[string]int{}}, db: dbtest.SQLite(t).DB}
 	require.NoError(t, durable.Migrate(t.Context(), o.db))
+	o.open(c, d)
+	return o
+}
+
+// open opens the store and the page.
+func (o *office) open(c ops.Config, d durable.Config) {
+	o.t.Helper()
 	if c.Login == nil {
 		c.Login = ada
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	d.Service, d.Project, d.MaxConsecutiveRejections, d.Log = o.service, "test", -1, quiet
 	var err error
-	o.store, err = durable.Open(t.Context(), o.db, d)
-	require.NoError(t, err)
+	o.store, err = durable.Open(o.t.Context(), o.db, d)
+	require.NoError(o.t, err)
 	c.Log = quiet
 	o.handler = ops.New(o.store, c)
-	return o
 }
 
 // queue stores payouts with these amounts and the references "salary-1" and so on, and sends them.
@@ -764,7 +770,7 @@ func TestTextShowsOtherNumbers(t *testing.T) {
 		"4111 1111 1111 1111 12": true, "20261129-5555555555554444": true, "378282246310005": true,
 		"2223000048400011": true, "2200000000000004": true, "6011111111111117": true, "4222222222222": true,
 		"4000000000000000006": true, "9792000000000003": true, "8172000000000005": true,
-		"４１１１１１１１１１１１１１１２": true,
+		"４１１１１１１１１１１１１１１２": true, "4111%201111%201111%201111": true, `4111\u00201111\u00201111 1111`: true,
 	} {
 		require.NoError(t, o.store.Pause(t.Context(), "ada", text))
 		page := o.page("/rows")
@@ -779,6 +785,7 @@ func TestUnreadableNotificationShowsNoCardNumber(t *testing.T) {
 		"4111 1111  1111 1111", "4111.1111.1111.1111", "4111_1111/1111–1111", "4111\u00a01111\u20091111\u200b1111",
 		"4111\n1111\r\n1111\t1111", `4111\u00201111\u00a01111\n1111`, `\u0034\u0031\u0031111 1111 1111 1111`,
 		"411111111111111111111111111", "4111 - 1111 - 1111 - 1111", "4111+1111%201111+1111",
+		"4111\v1111\x001111\x1f1111", `4111\/1111\f1111\b1111`,
 	}
 	for _, body := range append([]string{"４１１１１１１１１１１１１１１１", "order_id 123456789012"}, hidden...) {
 		raw := &paymentsvc.NotificationError{Raw: []byte(body), Err: errors.New("status: missing")}

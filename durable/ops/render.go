@@ -112,7 +112,7 @@ var longNumber = regexp.MustCompile(digit + `(?:` + between + `{0,3}` + digit + 
 
 const (
 	digit   = `(?:\p{Nd}|\\u003[0-9])`
-	between = `(?:[\s\p{Z}\p{Pd}\p{Cf}._/+]|%20|\\[nrt]|\\u[0-9a-fA-F]{4})`
+	between = `(?:[\p{Cc}\p{Z}\p{Pd}\p{Cf}._/+]|%20|\\[bfnrt/]|\\u[0-9a-fA-F]{4})`
 )
 
 // plain returns a text of an operator or of the service for a page. It replaces each long number that contains a card
@@ -136,14 +136,15 @@ func end(number string) string {
 }
 
 // hasCard reports whether a long number contains the digits of a card: 13 to 19 digits, with the first digits of an
-// issuer and the check digit of Luhn's formula. It returns true for any number with a digit of another script.
+// issuer and the check digit of Luhn's formula. It returns true for any number with a digit of another script, or with
+// an escape.
 func hasCard(number string) bool {
 	var digits []int
 	for _, r := range number {
 		switch {
 		case r >= '0' && r <= '9':
 			digits = append(digits, int(r-'0'))
-		case unicode.IsDigit(r):
+		case r == '%' || r == '\\' || unicode.IsDigit(r): // an escape contains other digits
 			return true
 		}
 	}

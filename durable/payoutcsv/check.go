@@ -229,7 +229,8 @@ type first struct{ line, values, spelling uint32 }
 // add adds a reference. earlier is the first row with the same reference, and spelled is the first row with another
 // spelling of the reference. Each may be the zero value. key is the key of the reference in d.
 func (d duplicates) add(reference string, line int64) (earlier, spelled first, key [12]byte) {
-	exact, lower := sha256.Sum256([]byte(reference)), sha256.Sum256([]byte(strings.ToLower(reference)))
+	folded := strings.ToLower(strings.ToUpper(reference)) // ς and σ have one upper case
+	exact, lower := sha256.Sum256([]byte(reference)), sha256.Sum256([]byte(folded))
 	spelling := binary.BigEndian.Uint32(exact[:4])
 	key = [12]byte(lower[:12])
 	if other, known := d[key]; known && other.spelling != spelling {

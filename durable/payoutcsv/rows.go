@@ -225,7 +225,10 @@ func (r *reader) check(line int64, record []string) Row {
 		return again
 	}
 	r.seen[key] = first{r.seen[key].line, values, r.seen[key].spelling}
-	if spelled.values == values {
+	if spelled.line != 0 && spelled.values != values { // an earlier row may have a third spelling
+		_, spelled, _ = r.seen.add(fmt.Sprintf("%s\x00%d", row.Reference, values), line)
+	}
+	if spelled.line != 0 {
 		again := r.reject(row, fmt.Sprintf(
 			"the reference of line %d in other upper or lower case, with the same amount and destination", spelled.line))
 		again.Duplicate = true

@@ -211,12 +211,16 @@ func TestRowsRejectsValuesOfASpreadsheet(t *testing.T) {
 }
 
 func TestRowsRejectsDuplicates(t *testing.T) {
-	got := accepted(t, header+"r1,5,x\nR1,5.00,x\nR1,6,x\nr2,5,x\nR2,5,y\nr2,5,x\nb,nothing,x\nb,2,x\nc,3,x\n", Options{})
+	const spelled = "the reference of line %d in other upper or lower case, with the same amount and destination"
+	got := accepted(t, header+"r1,5,x\nR1,5.00,x\nR1,6,x\nr2,5,x\nR2,5,y\nr2,5,x\nb,nothing,x\nb,2,x\nc,3,x\n"+
+		"ab1,5,x\naB1,6,x\nAb1,6,x\nAB1,5,x\nde,5,\ndE,6,x\nDE,6.0,x\nDe,7,x\nφόρος,5,x\nΦΌΡΟΣ,5,x\n", Options{})
 	assert.Equal(t, []string{
-		"2 r1 5 x", "3: the reference of line 2 in other upper or lower case, with the same amount and destination",
+		"2 r1 5 x", "3: " + fmt.Sprintf(spelled, 2),
 		"4: lines 3 and 4 have one reference with different amounts or destinations", "5 r2 5 x", "6 R2 5 y",
 		"7: duplicate reference, already in line 5", "8: " + notNumber, "9: duplicate reference, already in line 8",
-		"10 c 3 x",
+		"10 c 3 x", "11 ab1 5 x", "12 aB1 6 x", "13: " + fmt.Sprintf(spelled, 12), "14: " + fmt.Sprintf(spelled, 11),
+		"15: destination: empty", "16 dE 6 x", "17: " + fmt.Sprintf(spelled, 16), "18 De 7 x",
+		"19 φόρος 5 x", "20: " + fmt.Sprintf(spelled, 19),
 	}, got)
 }
 

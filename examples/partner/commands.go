@@ -222,7 +222,8 @@ func (s *summary) print(out io.Writer, rejected, elsewhere int64) int {
 		n    int64
 		text string
 	}{
-		{rejected, "rejected or in conflict, and not paid: correct these rows, and import them in another file"},
+		{rejected, "rejected or in conflict, and not paid: correct these rows, except duplicates, and import them in " +
+			"another file"},
 		{elsewhere, "known from another file and not paid again: a new payment needs a new reference"},
 		{s.held, "held until an operator releases them on the operators' page. " + s.status.HoldReason},
 		{s.pruned, "pruned from the database: their final states are no longer known"},

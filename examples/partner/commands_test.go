@@ -45,6 +45,10 @@ func TestPayoutsSendsAFileOnce(t *testing.T) {
 		{"a response is lost", lost, "", nil, exitReview, 20, "1 unknown"},
 		{"a rejected payout", rejected, "", nil, exitReview, 19, "1 rejected"},
 		{"a rejected row", none, "x,none,4111111111111111\n", nil, exitReview, 20, "line 22: amount: not a number"},
+		{
+			"a duplicate row", none, "salary-000001,1.00,4111111111111111\n", nil, exitReview, 20,
+			"1 rejected or in conflict, and not paid: correct these rows, except duplicates",
+		},
 		{"another spelling", none, "", []string{"-decimal-comma"}, exitReview, 0, "20 rejected or in conflict"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
