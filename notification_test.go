@@ -270,6 +270,9 @@ func TestNotificationKeyIsTheSameForADuplicate(t *testing.T) {
 	}
 	absent, null := withMember("user_data", ""), withMember("user_data", "null")
 	assert.Equal(t, keyOf(t, hookClockShown, absent), keyOf(t, hookClockShown, null))
+	payout := withMember("event", `"payout.status_changed"`)
+	again := strings.Replace(payout, "{", `{"attempt":2,`, 1)
+	assert.Equal(t, keyOf(t, hookClockShown, payout), keyOf(t, hookClockShown, again), "a payout has no digest")
 
 	rotated := newHook(t, withSecrets(hookOther, testSecret))
 	n, err := rotated.Parse(hookHeader(hookClockShown, hookBody), []byte(hookBody))

@@ -78,6 +78,7 @@ func TestFailureShowsKnownTextsOnly(t *testing.T) {
 			&net.DNSError{Err: "no such host", Name: "pay.example.com", IsNotFound: true},
 			"lookup pay.example.com: no such host",
 		},
+		{&net.DNSError{Err: "no such host", Name: "a\n\x1b[2J"}, "lookup a??[2J: no such host"},
 		{secret, unknown},
 		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: secret}, "proxyconnect tcp: " + unknown},
 		{errors.Join(io.EOF, secret), "EOF: " + unknown},
