@@ -66,8 +66,8 @@ var (
 type Error struct {
 	// Endpoint is the path below [Config].BaseURL, such as "init_payment/card".
 	Endpoint string
-	// Outcome reports whether this call may have been carried out. For a start, this means whether money may have moved.
-	// For a status call, it says nothing about the payment; see [OutcomeOf].
+	// Outcome reports whether this call may have been carried out. For a start, this means whether money may have
+	// moved. For a status call, it does not describe the payment; see [OutcomeOf].
 	Outcome Outcome
 	// Attempts counts the attempts of the call. It is 0 if the call failed before the first attempt.
 	Attempts int

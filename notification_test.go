@@ -73,7 +73,7 @@ func TestNotificationAcceptsUnknownValuesAndFields(t *testing.T) {
 	}
 }
 
-// notificationFault is a signed body that section 6 does not allow. The error names field.
+// notificationFault is a signed body that section 6 does not allow. The error contains the name in field, if it is set.
 type notificationFault struct{ name, body, field string }
 
 func notificationFaults() []notificationFault {

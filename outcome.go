@@ -235,8 +235,8 @@ func rejecting(status int) bool {
 	return status/100 == 2 && status != http.StatusAccepted || status/100 == 4 && !aboutTime(status)
 }
 
-// aboutTime reports whether a 4xx status concerns another request, or the duration of this request. In both cases the
-// service may have carried out the request.
+// aboutTime reports whether a 4xx status concerns another request, or the duration of this request. In both cases an
+// operation may exist.
 func aboutTime(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, statusClientClosedRequest:

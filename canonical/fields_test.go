@@ -42,7 +42,7 @@ func TestFieldListRequiresBetween(t *testing.T) {
 	require.Equal(t, "1|2", string(got), "Unseparated allows an empty Between, and changes nothing else")
 }
 
-// TestFieldListReportsError wants the error of the zero value wherever a scheme is first used.
+// TestFieldListReportsError requires that Sign and Verify return the error of the zero value.
 func TestFieldListReportsError(t *testing.T) {
 	const want = "FieldList: Between is empty"
 	scheme := paymentsvc.Scheme{

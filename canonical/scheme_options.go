@@ -91,7 +91,7 @@ func (p *parser) number() parsedPart { return formed(p, "Number", numberNames, N
 
 func (p *parser) escaped() parsedPart { return formed(p, "Escaped", escapingNames, Escaped) }
 
-// formed reads a form and its parts.
+// formed parses the arguments of "number" or "escaped": the name of a form, and the parts to write in this form.
 func formed[T comparable](
 	p *parser, function string, names []named[T],
 	part func(T, paymentsvc.CanonicalFunc) paymentsvc.CanonicalFunc,

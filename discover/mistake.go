@@ -41,7 +41,8 @@ type Mistake struct {
 	//
 	//	signed hex(body), want hex(timestamp "." body)
 	//
-	// Without Explainer.Text, it ends with the length of the expected canonical string if the client signed another text.
+	// Without Explainer.Text, the sentence ends with the length of the expected canonical string if the client signed
+	// another text.
 	Text string
 	// Canonical is the signed canonical string, or nil for an unknown cause. It can contain card data and the secret.
 	Canonical []byte

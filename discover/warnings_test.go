@@ -611,7 +611,7 @@ func families() []family {
 }
 
 // TestAlteredMessages requires that a scheme without a warning does not accept another or newer notification with the
-// signature of a recorded notification. Each family with a warning must accept one.
+// signature of a recorded notification. Each family with a warning must accept at least one such notification.
 func TestAlteredMessages(t *testing.T) {
 	c := alteredCatalogue()
 	fields := c.fieldNames()

@@ -201,7 +201,8 @@ func cleanHeader(h http.Header) error {
 }
 
 // unwantedHeaders must not be sent. With the first two, net/http repeats a POST after some failures. The other headers
-// frame or address the request. net/http writes its own, and removes the signer's headers only under canonical names.
+// frame or address the request. net/http writes these headers itself, and drops the signer's values only under
+// canonical names.
 var unwantedHeaders = []string{
 	"Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Trailer", "Host",
 }
@@ -264,7 +265,8 @@ func (c *Client) readBody(resp *http.Response) ([]byte, error) {
 	}
 }
 
-// contextError wraps ctx.Err() if ctx is done, because net/http reports only the cause of a cancellation.
+// contextError returns err, with ctx.Err() added if ctx is done, because net/http reports only the cause of a
+// cancellation.
 func contextError(ctx context.Context, err error) error {
 	done := ctx.Err()
 	if done == nil {

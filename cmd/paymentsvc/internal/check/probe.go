@@ -235,7 +235,7 @@ func (s *Session) isSuccess(x *Exchange) bool {
 	})
 }
 
-// lockout returns the sign of a lockout in a response, or "".
+// lockout returns the sign of a lockout in a response or in the transport's error, or "" without a sign.
 func (x *Exchange) lockout() string {
 	switch {
 	case x.Err != nil:

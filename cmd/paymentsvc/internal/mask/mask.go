@@ -32,8 +32,9 @@ func Text(text string, secrets ...*regexp.Regexp) string {
 	return maskNumbers(maskFields(text))
 }
 
-// Pattern matches a secret, also with escapes of HTML, JSON, URLs and source code, because debug pages of receivers
-// have such escapes. It matches each invalid byte as U+FFFD. The pattern of "" matches no text.
+// Pattern returns an expression that matches a secret, also with escapes of HTML, JSON, URLs and source code, because
+// debug pages of receivers have such escapes. The expression matches each invalid byte as U+FFFD. After maxPatternBytes
+// of the secret, it matches all text that follows. The expression for "" matches no text.
 func Pattern(secret string) *regexp.Regexp {
 	if secret == "" {
 		return regexp.MustCompile(`[^\x00-\x{10ffff}]`)
@@ -229,7 +230,7 @@ func isCardNumber(number string) bool {
 	return sum%10 == 0
 }
 
-// Query returns an address without its query, because a query may contain a token.
+// Query replaces the query of an address by "...", because a query may contain a token.
 func Query(address string) string {
 	before, _, query := strings.Cut(address, "?")
 	if query {
@@ -238,7 +239,8 @@ func Query(address string) string {
 	return before
 }
 
-// Addresses removes users and queries from the addresses in text, because they may contain a password or a token.
+// Addresses replaces users and queries in the addresses in text by "...", because they may contain a password or a
+// token.
 func Addresses(text string) string {
 	text = usersOfAddresses.ReplaceAllString(text, "$1...@")
 	return queriesOfAddresses.ReplaceAllString(text, "$1...")
