@@ -147,9 +147,8 @@ func newStranger(t *testing.T, toolchain, proxy string) *stranger {
 	s := &stranger{T: t, goCommand: filepath.Join(machine.GOROOT, "bin", "go"), dir: t.TempDir(), cache: t.TempDir()}
 	// The release and the machine's downloaded modules come before the machine's proxy.
 	proxies := fmt.Sprintf("file://%s,file://%s/cache/download,%s", proxy, machine.GOMODCACHE, machine.GOPROXY)
-	// With -trimpath, the cache of builds serves each new module cache.
 	s.env = append(os.Environ(), "GOROOT="+machine.GOROOT, "GOTOOLCHAIN=local", "GOPROXY="+proxies,
-		"GOMODCACHE="+s.cache, "GONOPROXY=none", "GOFLAGS=-modcacherw -trimpath", "GOSUMDB=off", "GOWORK=off",
+		"GOMODCACHE="+s.cache, "GONOPROXY=none", "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOWORK=off",
 		"DATABASE_URL="+os.Getenv(database))
 	return s
 }
